@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+# A short front to CMake. `make help` lists what there is.
+.PHONY: all debug check bench format help clean
+
+all: ## build the program: build/plimsoll
+	@cmake --preset release >/dev/null && cmake --build --preset release
+
+debug: ## build with the callers' contracts checked: build-debug/
+	@cmake --preset debug >/dev/null && cmake --build --preset debug
+
+check: ## every test, also under the sanitizers
+	@scripts/check
+
+bench: all ## the benchmarks, as ratios within one run
+	@scripts/bench
+
+format: ## clang-format over the C files
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean: ## remove what was built
+	@rm -rf build build-*
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18

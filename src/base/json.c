@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON over jansson, whose memory comes from the host allocator so that tests can count it. */
+#include "base/json.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
+
+static void route_memory(void)
+{
+    json_set_alloc_funcs(plm_host_malloc, plm_host_free);
+}
+
+/* Takes `value` into the innermost open container. */
+static void put(plm_json_writer *writer, const char *key, json_t *value)
+{
+    json_t *parent = writer->depth > 0 ? writer->open[writer->depth - 1] : NULL;
+    int refused = 0;
+    if (!value || writer->failed)
+        refused = 1;
+    else if (!parent)
+        writer->root = json_incref(value);
+    else if (key)
+        refused = json_object_set(parent, key, value);
+    else
+        refused = json_array_append(parent, value);
+    json_decref(value);
+    if (refused)
+        writer->failed = true;
+}
+
+static void begin(plm_json_writer *writer, const char *key, json_t *container)
+{
+    PLM_BUG_IF(writer->depth >= PLM_JSON_DEPTH_MAX, "JSON nested deeper than %d",
+               PLM_JSON_DEPTH_MAX);
+    put(writer, key, container);
+    writer->open[writer->depth++] =
+        writer->failed ? NULL : container; /* borrowed from its parent */
+}
+
+void plm_json_begin_object(plm_json_writer *writer, const char *key)
+{
+    pthread_once(&memory_once, route_memory);
+    begin(writer, key, json_object());
+}
+
+void plm_json_begin_array(plm_json_writer *writer, const char *key)
+{
+    pthread_once(&memory_once, route_memory);
+    begin(writer, key, json_array());
+}
+
+void plm_json_end(plm_json_writer *writer)
+{
+    PLM_BUG_IF(writer->depth == 0, "JSON container ended that was never begun");
+    writer->depth--;
+}
+
+void plm_json_int(plm_json_writer *writer, const char *key, int64_t value)
+{
+    put(writer, key, json_integer(value));
+}
+
+void plm_json_bytes(plm_json_writer *writer, const char *key, size_t bytes)
+{
+    put(writer, key, json_integer((json_int_t)bytes));
+}
+
+void plm_json_real(plm_json_writer *writer, const char *key, double value)
+{
+    put(writer, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+void plm_json_bool(plm_json_writer *writer, const char *key, bool value)
+{
+    put(writer, key, json_boolean(value));
+}
+
+void plm_json_text(plm_json_writer *writer, const char *key, const char *value)
+{
+    put(writer, key, value ? json_string(value) : json_null());
+}
+
+void plm_json_abandon(plm_json_writer *writer)
+{
+    json_decref(writer->root);
+    memset(writer, 0, sizeof *writer);
+}
+
+plm_status plm_json_finish(plm_json_writer *writer, char **line)
+{
+    char *text = NULL;
+    if (!writer->failed)
+        text = json_dumps(writer->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    plm_json_abandon(writer);
+    PLM_FAIL_IF(!text, PLM_ERROR_HOST_MEMORY, "out of host memory while writing JSON");
+    *line = text;
+    return PLM_OK;
+}
+
+plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count, json_t **root)
+{
+    pthread_once(&memory_once, route_memory);
+    json_error_t error;
+    json_t *document = json_loadb(bytes ? bytes : "", byte_count, JSON_REJECT_DUPLICATES, &error);
+    PLM_FAIL_IF(!document, PLM_ERROR_FORMAT, "%s is not valid JSON: %s at line %d, column %d", what,
+                error.text, error.line, error.column);
+    *root = document;
+    return PLM_OK;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON, a thin face over jansson.
+ *
+ * Writing: a writer keeps the open objects and arrays; the first failure sticks and plm_json_finish
+ * says it. `key` is NULL inside an array and for the root.
+ *
+ *     plm_json_writer writer = {0};
+ *     plm_json_begin_object(&writer, NULL);
+ *     plm_json_int(&writer, "peak_bytes", 4096);
+ *     plm_json_end(&writer);
+ *     char *line = NULL;
+ *     PLM_TRY(plm_json_finish(&writer, &line));   (free it with plm_host_free)
+ */
+#ifndef PLM_BASE_JSON_H
+#define PLM_BASE_JSON_H
+
+#include <jansson.h>
+
+#include "base/host.h"
+
+enum { PLM_JSON_DEPTH_MAX = 32 }; /* open objects and arrays */
+
+typedef struct plm_json_writer {
+    json_t *root;
+    json_t *open[PLM_JSON_DEPTH_MAX];
+    int depth;
+    bool failed;
+} plm_json_writer;
+
+void plm_json_begin_object(plm_json_writer *writer, const char *key);
+void plm_json_begin_array(plm_json_writer *writer, const char *key);
+void plm_json_end(plm_json_writer *writer);
+
+void plm_json_int(plm_json_writer *writer, const char *key, int64_t value);
+void plm_json_bytes(plm_json_writer *writer, const char *key, size_t bytes);
+void plm_json_real(plm_json_writer *writer, const char *key, double value); /* null unless finite */
+void plm_json_bool(plm_json_writer *writer, const char *key, bool value);
+void plm_json_text(plm_json_writer *writer, const char *key, const char *value); /* NULL: null */
+
+/*
+ * *line becomes the compact text of the root, NUL-ended, one line, owned by the caller; the writer
+ * is emptied either way. PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm_json_finish(plm_json_writer *writer, char **line);
+
+/* Empties a writer that will not be finished. */
+void plm_json_abandon(plm_json_writer *writer);
+
+/*
+ * Reading: *root becomes the document, to be given to json_decref. PLM_ERROR_FORMAT names line and
+ * column; `what` names the input in messages. Duplicate keys are refused.
+ */
+PLM_MUST_USE plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
+                                      json_t **root);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* base: sizes, statuses, the host allocator that can fail, Philox, text, JSON, files. */
+#include "unit/test.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/philox.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "plimsoll/dtype.h"
+
+static void sizes_are_read_with_binary_and_decimal_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } cases[] = {{"4096", 4096},         {"512MiB", (size_t)512 << 20}, {"12GiB", (size_t)12 << 30},
+                 {"12GB", 12000000000u}, {"1.5 GiB", (size_t)3 << 29},  {"3k", 3072}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t bytes = 0;
+        assert_ok(plm_size_parse(cases[i].text, &bytes));
+        assert_int_equal(bytes, cases[i].bytes);
+    }
+}
+
+static void malformed_sizes_are_refused_and_leave_the_result_alone(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"",    "-1",   "0",    "GiB", "12XB", "1e999", "nan",
+                                        "inf", "0x10", "9e30", "+5",  " 5",   "5MiB!"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t bytes = 77;
+        assert_int_not_equal(plm_size_parse(cases[i], &bytes), PLM_OK);
+        assert_int_equal(bytes, 77);
+        plm_error error;
+        plm_error_get(&error);
+        assert_non_null(strstr(error.message, "size"));
+    }
+}
+
+static void sizes_are_written_in_gib_and_mib(void **state)
+{
+    (void)state;
+    char text[PLM_SIZE_TEXT];
+    assert_string_equal(plm_size_format(640, text), "640 B");
+    assert_string_equal(plm_size_format((size_t)384 << 20, text), "384.0 MiB");
+    assert_string_equal(plm_size_format((size_t)3 << 29, text), "1.50 GiB");
+}
+
+static void products_and_sums_that_do_not_fit_are_statuses(void **state)
+{
+    (void)state;
+    size_t bytes = 5;
+    assert_int_equal(plm_mul_bytes(SIZE_MAX / 2, 3, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm_add_bytes(SIZE_MAX, 1, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm_round_up_bytes(SIZE_MAX - 3, 64, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(bytes, 5);
+    assert_ok(plm_round_up_bytes(65, 64, &bytes));
+    assert_int_equal(bytes, 128);
+}
+
+static void the_nth_host_allocation_fails_once_or_for_good(void **state)
+{
+    (void)state;
+    for (int persistent = 0; persistent < 2; persistent++) {
+        plm_host_fail_at(2, persistent);
+        void *first = NULL, *second = NULL, *third = NULL;
+        assert_ok(plm_host_alloc(16, &first));
+        assert_int_equal(plm_host_alloc(16, &second), PLM_ERROR_HOST_MEMORY);
+        assert_null(second);
+        assert_int_equal(plm_host_alloc(16, &third), persistent ? PLM_ERROR_HOST_MEMORY : PLM_OK);
+        assert_true(plm_host_fail_at(0, false));
+        plm_host_free(first);
+        plm_host_free(third);
+    }
+}
+
+static void growing_a_block_keeps_its_bytes_and_zeroes_the_rest(void **state)
+{
+    (void)state;
+    char *block = NULL;
+    assert_ok(plm_host_alloc(3, &block));
+    memcpy(block, "abc", 3);
+    assert_ok(plm_host_realloc(4096, &block));
+    assert_memory_equal(block, "abc\0\0", 5);
+    assert_int_equal(block[4095], 0);
+    plm_host_free(block);
+}
+
+/* Known answers published with the reference implementation of Random123. */
+static void philox_gives_the_published_numbers(void **state)
+{
+    (void)state;
+    plm_philox zeros = plm_philox_at(0, 0, 0, 0);
+    static const uint32_t of_zeros[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
+    assert_memory_equal(zeros.word, of_zeros, sizeof of_zeros);
+    plm_philox ones = plm_philox_at(UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX);
+    static const uint32_t of_ones[4] = {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu};
+    assert_memory_equal(ones.word, of_ones, sizeof of_ones);
+}
+
+static void a_text_sticks_to_its_first_failure(void **state)
+{
+    (void)state;
+    plm_text text = {0};
+    plm_text_add(&text, "%d,", 12);
+    plm_host_fail_at(1, true);
+    plm_text_repeat(&text, "x", 1000);
+    plm_host_fail_at(0, false);
+    plm_text_add(&text, "y");
+    assert_int_equal(plm_text_status(&text), PLM_ERROR_HOST_MEMORY);
+    assert_int_equal(strncmp(text.items, "12,", 3), 0);
+    assert_null(strchr(text.items, 'y'));
+    plm_text_fini(&text);
+}
+
+static plm_status write_sample(char **line)
+{
+    plm_json_writer writer = {0};
+    plm_json_begin_object(&writer, NULL);
+    plm_json_bytes(&writer, "peak_bytes", 4096);
+    plm_json_begin_array(&writer, "live");
+    plm_json_text(&writer, NULL, "a \"quoted\" name");
+    plm_json_real(&writer, NULL, 0.0 / 0.0);
+    plm_json_end(&writer);
+    plm_json_bool(&writer, "fits", true);
+    plm_json_end(&writer);
+    return plm_json_finish(&writer, line);
+}
+
+static void json_is_written_on_one_line(void **state)
+{
+    (void)state;
+    char *line = NULL;
+    assert_ok(write_sample(&line));
+    assert_string_equal(
+        line, "{\"peak_bytes\":4096,\"live\":[\"a \\\"quoted\\\" name\",null],\"fits\":true}");
+    plm_host_free(line);
+}
+
+static void json_writing_survives_the_failure_of_every_allocation(void **state)
+{
+    (void)state;
+    int64_t live = plm_host_stats_get().live_count;
+    for (int64_t n = 1;; n++) {
+        char *line = NULL;
+        plm_host_fail_at(n, false);
+        plm_status status = write_sample(&line);
+        bool fired = plm_host_fail_at(0, false);
+        plm_host_free(line);
+        assert_int_equal(plm_host_stats_get().live_count, live);
+        if (!fired)
+            break;
+        /* jansson gives up a smaller buffer without failing the whole: either answer is whole */
+        assert_true(status == PLM_ERROR_HOST_MEMORY || status == PLM_OK);
+    }
+}
+
+static void malformed_json_names_line_and_column(void **state)
+{
+    (void)state;
+    json_t *root = NULL;
+    static const char text[] = "{\n  \"a\": 1,\n  \"a\": 2 }";
+    assert_int_equal(plm_json_read("the file", text, sizeof text - 1, &root), PLM_ERROR_FORMAT);
+    assert_null(root);
+    plm_error error;
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "line 3"));
+}
+
+static void a_file_is_written_whole_and_read_back(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/plimsoll-test-XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    assert_ok(plm_file_write(path, "hello", 5));
+    plm_file file = {0};
+    assert_ok(plm_file_map(path, &file));
+    assert_int_equal(file.byte_count, 5);
+    assert_memory_equal(file.bytes, "hello", 5);
+    plm_file_unmap(&file);
+    unlink(path);
+    assert_int_equal(plm_file_map(path, &file), PLM_ERROR_IO);
+    assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
+}
+
+static void dtype_sizes_are_whole_blocks(void **state)
+{
+    (void)state;
+    size_t bytes = 0;
+    assert_ok(plm_dtype_bytes(PLM_DTYPE_BF16, 3, &bytes));
+    assert_int_equal(bytes, 6);
+    assert_int_equal(plm_dtype_bytes(PLM_DTYPE_F32, INT64_MAX, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm_dtype_bytes(PLM_DTYPE_F32, -1, &bytes), PLM_ERROR_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_read_with_binary_and_decimal_units),
+        cmocka_unit_test(malformed_sizes_are_refused_and_leave_the_result_alone),
+        cmocka_unit_test(sizes_are_written_in_gib_and_mib),
+        cmocka_unit_test(products_and_sums_that_do_not_fit_are_statuses),
+        cmocka_unit_test(the_nth_host_allocation_fails_once_or_for_good),
+        cmocka_unit_test(growing_a_block_keeps_its_bytes_and_zeroes_the_rest),
+        cmocka_unit_test(philox_gives_the_published_numbers),
+        cmocka_unit_test(a_text_sticks_to_its_first_failure),
+        cmocka_unit_test(json_is_written_on_one_line),
+        cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
+        cmocka_unit_test(malformed_json_names_line_and_column),
+        cmocka_unit_test(a_file_is_written_whole_and_read_back),
+        cmocka_unit_test(dtype_sizes_are_whole_blocks),
+    };
+    return run_test_group(tests);
+}
