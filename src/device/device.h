@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device contract: one small table of functions. The planner asks it for workspaces, the
+ * executor reserves one arena from it, prepares every operation once and launches them; nothing is
+ * allocated after that. The dry run, a fault-injecting wrapper and a GPU are other tables.
+ *
+ * Contract
+ * - A launch touches its operands and its workspace and nothing else.
+ * - `reserve` never hands out more than the cap in all, counts what it hands out, and has the pages
+ *   ready to use: a write never fails later. The region begins at a multiple of the granule; on the
+ * CPU the first byte past its end lies on an inaccessible page. Its content is undefined, except
+ * the last granule, which holds PLM_ARENA_PATTERN.
+ * - `workspace` is a pure function of the operation, its shapes and the device's profile.
+ * - One thread drives a device.
+ */
+#ifndef PLM_DEVICE_DEVICE_H
+#define PLM_DEVICE_DEVICE_H
+
+#include "base/host.h"
+#include "graph/op.h"
+
+enum {
+    PLM_RANK_MAX = 4,
+    PLM_ARENA_PATTERN = 0xA5 /* every byte of the last granule before the run */
+};
+
+/* A tensor as a kernel sees it. Elements are counted in the dtype. */
+typedef struct plm_operand {
+    void *data; /* NULL: absent, or not yet placed (workspace and prepare) */
+    plm_dtype dtype;
+    int32_t rank;
+    int64_t shape[PLM_RANK_MAX];
+    int64_t stride[PLM_RANK_MAX]; /* in elements */
+} plm_operand;
+
+/* One operation ready to run. */
+typedef struct plm_launch {
+    plm_op_kind kind;
+    plm_op_attr attr;
+    plm_operand in[PLM_OP_INPUTS_MAX];
+    plm_operand out[PLM_OP_OUTPUTS_MAX];
+    plm_operand effect[PLM_OP_EFFECTS_MAX];
+    void *workspace; /* aligned to the granule, NULL when workspace_bytes is 0 */
+    size_t workspace_bytes;
+    plm_step_record *step;
+} plm_launch;
+
+typedef struct plm_device plm_device;
+
+/* What the device has handed out, counted where it hands it out. Bytes. */
+typedef struct plm_device_usage {
+    size_t live_bytes;
+    size_t peak_bytes; /* largest live_bytes so far */
+    size_t cap_bytes;  /* 0: no cap */
+} plm_device_usage;
+
+typedef struct plm_device_table {
+    const char *kind; /* "cpu", "cuda" */
+
+    void (*destroy)(plm_device *device);
+
+    /* *region = `bytes` > 0 bytes as the contract says. PLM_ERROR_DEVICE_MEMORY with its record,
+     * nothing taken. */
+    plm_status (*reserve)(plm_device *device, size_t bytes, void **region);
+    void (*release)(plm_device *device, void *region, size_t bytes);
+
+    /* *bytes = workspace that the kernel for this launch wants; data pointers are not looked at. */
+    plm_status (*workspace)(plm_device *device, const plm_launch *launch, size_t *bytes);
+
+    /*
+     * Makes ready what launching needs (a library's descriptors), once for each operation of a
+     * plan, with every pointer in place. *prepared may be NULL; given back to `forget` at the end.
+     */
+    plm_status (*prepare)(plm_device *device, const plm_launch *launch, void **prepared);
+    void (*forget)(plm_device *device, void *prepared);
+
+    /* Runs or enqueues the operation. Allocates nothing. */
+    plm_status (*launch)(plm_device *device, const plm_launch *launch, void *prepared);
+
+    /* Between host and device memory; enqueued in order, host memory is free for reuse on return.
+     */
+    plm_status (*copy_in)(plm_device *device, void *to, const void *from, size_t bytes);
+    plm_status (*copy_out)(plm_device *device, void *to, const void *from, size_t bytes);
+    plm_status (*fill)(plm_device *device, void *to, uint8_t value, size_t bytes);
+
+    /* Waits for everything enqueued so far. */
+    plm_status (*fence)(plm_device *device);
+
+    /* Bytes that the device and its libraries hold beside what they hand out: a declared bound. */
+    size_t (*overhead_bytes)(plm_device *device);
+} plm_device_table;
+
+/* The head of every device; a device kind's own struct begins with it. */
+struct plm_device {
+    const plm_device_table *table;
+    plm_device_usage usage; /* kept by reserve and release */
+    int32_t threads;        /* CPU threads that kernels use */
+};
+
+/*
+ * *device = the CPU with `threads` threads (0: as many as OpenMP gives) that hands out at most
+ * `cap_bytes` (0: no cap). Owned by the caller, ended with plm_device_destroy. PLM_ERROR_DEVICE
+ * when the product library fails.
+ */
+PLM_MUST_USE plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes,
+                                              plm_device **device);
+
+/* NULL is allowed. */
+void plm_device_destroy(plm_device *device);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An operation's kind and attributes, and the step record: what graphs and devices both know.
+ */
+#ifndef PLM_GRAPH_OP_H
+#define PLM_GRAPH_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plimsoll/dtype.h"
+
+typedef enum plm_op_kind {
+#define PLM_OP(kind, ...) PLM_OP_##kind,
+#include "graph/ops.def"
+#undef PLM_OP
+    PLM_OP_COUNT
+} plm_op_kind;
+
+enum {
+    PLM_OP_INPUTS_MAX = 5,
+    PLM_OP_OUTPUTS_MAX = 3,
+    PLM_OP_EFFECTS_MAX = 3,
+    PLM_NORM_CHUNK = 4096 /* elements whose squares are summed in one go */
+};
+
+/* Constants of an operation, fixed when the graph is built. Zero where the operation has no use for
+ * them. */
+typedef struct plm_op_attr {
+    float epsilon;     /* LAYER_NORM* */
+    float probability; /* DROPOUT: of dropping, in [0, 1) */
+    float scale;       /* INIT_*: deviation or value */
+    int32_t heads;     /* ATTENTION* */
+    uint32_t site;     /* key of the random numbers, kept by every clone of the operation */
+    bool causal;       /* ATTENTION* */
+    bool accumulate;   /* effects that sum: add to what is there */
+    bool decay;        /* ADAMW: weight decay applies */
+} plm_op_attr;
+
+/*
+ * Every scalar of a step, in device memory. Kernels read it, never launch arguments, so that a
+ * captured step can be replayed. The host writes the upper part before a program and reads the
+ * lower part late.
+ */
+typedef struct plm_step_record {
+    /* written by the host */
+    uint64_t seed;
+    uint32_t step;          /* index of the update, from 0: part of the key of random numbers */
+    uint32_t sample_offset; /* first sample of this micro-batch in the window */
+    int32_t position;       /* SELECT: the position wanted */
+    float inverse_count;    /* 1 / counted targets of the whole window */
+    float learning_rate;
+    float weight_decay;
+    float beta1;
+    float beta2;
+    float epsilon;
+    float clip_norm; /* 0: no clipping */
+    /* written by operations */
+    double loss_sum;       /* of the window; set to 0 by the host before it */
+    float gradient_norm;   /* before clipping */
+    float clip_scale;      /* in (0, 1] */
+    uint32_t update_count; /* updates that were applied: t of the bias correction */
+    uint32_t skipped_count;
+    uint32_t skip; /* the last gradient was not finite: its update did nothing */
+} plm_step_record;
+
+#endif
