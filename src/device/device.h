@@ -18,6 +18,7 @@
 
 #include "base/host.h"
 #include "graph/op.h"
+#include "plimsoll/device.h"
 
 enum {
     PLM_RANK_MAX = 4,
@@ -44,15 +45,6 @@ typedef struct plm_launch {
     size_t workspace_bytes;
     plm_step_record *step;
 } plm_launch;
-
-typedef struct plm_device plm_device;
-
-/* What the device has handed out, counted where it hands it out. Bytes. */
-typedef struct plm_device_usage {
-    size_t live_bytes;
-    size_t peak_bytes; /* largest live_bytes so far */
-    size_t cap_bytes;  /* 0: no cap */
-} plm_device_usage;
 
 typedef struct plm_device_table {
     const char *kind; /* "cpu", "cuda" */
@@ -96,16 +88,5 @@ struct plm_device {
     plm_device_usage usage; /* kept by reserve and release */
     int32_t threads;        /* CPU threads that kernels use */
 };
-
-/*
- * *device = the CPU with `threads` threads (0: as many as OpenMP gives) that hands out at most
- * `cap_bytes` (0: no cap). Owned by the caller, ended with plm_device_destroy. PLM_ERROR_DEVICE
- * when the product library fails.
- */
-PLM_MUST_USE plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes,
-                                              plm_device **device);
-
-/* NULL is allowed. */
-void plm_device_destroy(plm_device *device);
 
 #endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Devices: where a plan runs, and what it is planned for. A device hands out memory up to a hard
+ * cap of its own and counts what it hands out; that count is what a run reports as measured. One
+ * thread drives a device.
+ */
+#ifndef PLIMSOLL_DEVICE_H
+#define PLIMSOLL_DEVICE_H
+
+#include "plimsoll/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct plm_device plm_device;
+
+/* What the device has handed out, counted where it hands it out. Bytes. */
+typedef struct plm_device_usage {
+    size_t live_bytes;
+    size_t peak_bytes; /* largest live_bytes so far */
+    size_t cap_bytes;  /* 0: no cap */
+} plm_device_usage;
+
+/*
+ * *device = the CPU with `threads` threads (0: as many as OpenMP gives) that hands out at most
+ * `cap_bytes` (0: no cap). Owned by the caller. PLM_ERROR_DEVICE when the product library fails.
+ */
+PLM_MUST_USE plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes,
+                                              plm_device **device);
+
+/* Nothing of the device may be in use. NULL is allowed. */
+void plm_device_destroy(plm_device *device);
+
+plm_device_usage plm_device_usage_of(const plm_device *device);
+
+/* Bytes that the device and its libraries hold beside what they hand out: a declared bound, part of
+ * every peak. */
+size_t plm_device_overhead(plm_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

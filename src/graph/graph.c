@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/* The graph: programs, parameters in flat storages, inputs, names, the sticky failure. */
+#include "graph/graph.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+
+static const char *const program_texts[PLM_PROGRAM_COUNT] = {
+#define PROGRAM_ROW(name, text) [PLM_PROGRAM_##name] = text,
+    PLM_PROGRAM_MAP(PROGRAM_ROW)
+#undef PROGRAM_ROW
+};
+
+/* What each flat storage is for, and how long it lives. */
+static const struct {
+    plm_role role;
+    plm_scope scope;
+} flats[PLM_FLAT_COUNT] = {
+    [PLM_FLAT_PARAMETER] = {PLM_ROLE_PARAMETER, PLM_SCOPE_RUN},
+    [PLM_FLAT_GRADIENT] = {PLM_ROLE_GRADIENT, PLM_SCOPE_WINDOW},
+    [PLM_FLAT_MOMENT1] = {PLM_ROLE_OPTIMIZER, PLM_SCOPE_RUN},
+    [PLM_FLAT_MOMENT2] = {PLM_ROLE_OPTIMIZER, PLM_SCOPE_RUN},
+};
+
+const char *plm_program_text(plm_program program)
+{
+    return (unsigned)program < PLM_PROGRAM_COUNT ? program_texts[program] : "unknown";
+}
+
+void plm_graph_destroy(plm_graph *graph)
+{
+    if (!graph)
+        return;
+    PLM_ARRAY_FREE(&graph->storages);
+    PLM_ARRAY_FREE(&graph->tensors);
+    PLM_ARRAY_FREE(&graph->ops);
+    PLM_ARRAY_FREE(&graph->parameters);
+    PLM_ARRAY_FREE(&graph->parameter_of);
+    PLM_ARRAY_FREE(&graph->by_name);
+    plm_intern_fini(&graph->names);
+    plm_host_free(graph);
+}
+
+bool plm__graph_check(plm_graph *graph, plm_status status)
+{
+    if (status != PLM_OK && graph->error.status == PLM_OK)
+        plm_error_get(&graph->error);
+    return graph->error.status == PLM_OK;
+}
+
+plm_status plm_graph_status(const plm_graph *graph)
+{
+    PLM_FAIL_IF(graph->error.status != PLM_OK, graph->error.status, "%s", graph->error.message);
+    return PLM_OK;
+}
+
+void plm_graph_begin(plm_graph *graph, plm_program program)
+{
+    PLM_ASSERT(graph->programs[program].begin == graph->programs[program].end);
+    graph->program = program;
+    graph->programs[program] = (plm_op_range){graph->ops.count, graph->ops.count};
+    graph->layer = 0;
+    graph->label = 0;
+    graph->next_site = 1;
+}
+
+void plm_layer(plm_graph *graph, const char *format, ...)
+{
+    char name[128];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof name)
+        plm__graph_check(graph,
+                         plm_fail(PLM_ERROR_ARGUMENT, "wanted a layer name of under 128 bytes"));
+    else
+        plm__graph_check(graph, plm_intern_add(&graph->names, name, (size_t)length, &graph->layer));
+}
+
+int64_t plm_shape_elements(const plm_shape *shape)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < shape->rank; i++)
+        elements *= shape->dims[i];
+    return elements;
+}
+
+const char *plm_shape_format(const plm_shape *shape, char text[PLM_SHAPE_TEXT])
+{
+    size_t used = 0;
+    text[used++] = '[';
+    for (int32_t i = 0; i < shape->rank; i++)
+        used += (size_t)snprintf(text + used, PLM_SHAPE_TEXT - used, "%s%" PRId64, i ? "," : "",
+                                 shape->dims[i]);
+    snprintf(text + used, PLM_SHAPE_TEXT - used, "] %s", plm_dtype_text(shape->dtype));
+    return text;
+}
+
+static plm_status shape_bytes(const plm_shape *shape, size_t *bytes)
+{
+    size_t elements = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        PLM_FAIL_IF(shape->dims[i] < 0, PLM_ERROR_ARGUMENT,
+                    "wanted dimensions of 0 or more, found %" PRId64, shape->dims[i]);
+        PLM_TRY(plm_mul_bytes(elements, (size_t)shape->dims[i], &elements));
+    }
+    PLM_FAIL_IF(elements > INT64_MAX / 16, PLM_ERROR_OVERFLOW,
+                "a tensor of %zu elements is beyond what can be counted; use smaller dimensions",
+                elements);
+    return plm_dtype_bytes(shape->dtype, (int64_t)elements, bytes);
+}
+
+/* Appends a contiguous tensor on `storage` at `offset`; its bytes come from the shape. */
+static plm_status add_tensor(plm_graph *graph, const plm_shape *shape, int32_t storage,
+                             size_t offset, plm_role role, plm_tensor *tensor)
+{
+    plm_tensor_info info = {.shape = *shape,
+                            .storage = storage,
+                            .offset = offset,
+                            .layer = graph->layer,
+                            .producer = -1,
+                            .role = role};
+    PLM_TRY(shape_bytes(shape, &info.bytes));
+    for (int32_t i = shape->rank - 1; i >= 0; i--)
+        info.stride[i] = i == shape->rank - 1 ? 1 : info.stride[i + 1] * shape->dims[i + 1];
+    PLM_TRY(PLM_ARRAY_RESERVE(&graph->parameter_of, graph->tensors.count + 1));
+    PLM_TRY(PLM_ARRAY_PUSH(&graph->tensors, info));
+    graph->parameter_of.items[graph->parameter_of.count++] = -1;
+    *tensor = (plm_tensor)(graph->tensors.count - 1);
+    return PLM_OK;
+}
+
+static plm_status add_storage(plm_graph *graph, size_t bytes, plm_scope scope, int32_t *storage)
+{
+    PLM_TRY(PLM_ARRAY_PUSH(&graph->storages, (plm_storage){bytes, scope, graph->program}));
+    *storage = (int32_t)(graph->storages.count - 1);
+    return PLM_OK;
+}
+
+/* The step record: tensor 0 on storage 0, made with the graph. */
+static plm_status add_step_record(plm_graph *graph)
+{
+    const plm_shape shape = {PLM_DTYPE_U8, 1, {sizeof(plm_step_record)}};
+    plm_tensor tensor;
+    int32_t storage;
+    PLM_TRY(add_storage(graph, sizeof(plm_step_record), PLM_SCOPE_RUN, &storage));
+    PLM_TRY(add_tensor(graph, &shape, storage, 0, PLM_ROLE_STATE, &tensor));
+    PLM_BUG_IF(tensor != PLM_TENSOR_STEP, "the step record is not the first tensor");
+    return plm_intern_add(&graph->names, "step record", strlen("step record"),
+                          &graph->tensors.items[tensor].name);
+}
+
+plm_status plm_graph_create(const plm_strategy *strategy, plm_graph **graph)
+{
+    plm_graph *made = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    plm_status status = plm_intern_init(&made->names);
+    if (status != PLM_OK) {
+        plm_host_free(made);
+        return status;
+    }
+    made->strategy = *strategy;
+    memset(made->flat_storage, -1, sizeof made->flat_storage);
+    memset(made->loss, -1, sizeof made->loss);
+    status = add_step_record(made);
+    if (status != PLM_OK) {
+        plm_graph_destroy(made);
+        return status;
+    }
+    *graph = made;
+    return PLM_OK;
+}
+
+plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape *shape, plm_role role,
+                                  plm_tensor *tensor)
+{
+    int32_t storage;
+    PLM_TRY(add_storage(graph, 0, PLM_SCOPE_CALL, &storage));
+    PLM_TRY(add_tensor(graph, shape, storage, 0, role, tensor));
+    graph->storages.items[storage].bytes = plm_graph_tensor(graph, *tensor)->bytes;
+    return PLM_OK;
+}
+
+/* Makes the group's flat storage of this kind when it is missing, as long as the group is now. */
+static plm_status need_flat_storage(plm_graph *graph, plm_flat flat, plm_group group)
+{
+    int32_t *storage = &graph->flat_storage[flat][group];
+    if (*storage >= 0)
+        return PLM_OK;
+    return add_storage(graph, graph->group_bytes[group], flats[flat].scope, storage);
+}
+
+/* Appends the parameter's tensor at the end of its group, whose flat storages all grow by it. */
+static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape *shape,
+                                plm_init init, plm_group group, plm_tensor *tensor)
+{
+    PLM_TRY(need_flat_storage(graph, PLM_FLAT_PARAMETER, group));
+    size_t offset = graph->group_bytes[group], bytes, end;
+    PLM_TRY(shape_bytes(shape, &bytes));
+    PLM_TRY(plm_round_up_bytes(bytes, PLM_GRANULE_BYTES, &bytes));
+    PLM_TRY(plm_add_bytes(offset, bytes, &end));
+    PLM_TRY(PLM_ARRAY_RESERVE(&graph->parameters, graph->parameters.count + 1));
+    PLM_TRY(PLM_ARRAY_RESERVE(&graph->by_name, (int64_t)name + 1));
+    PLM_TRY(add_tensor(graph, shape, graph->flat_storage[PLM_FLAT_PARAMETER][group], offset,
+                       PLM_ROLE_PARAMETER, tensor));
+    plm_tensor_info *info = &graph->tensors.items[*tensor];
+    info->name = name;
+    info->trainable = info->needs_gradient = true;
+    graph->parameter_of.items[*tensor] = (int32_t)graph->parameters.count;
+    while (graph->by_name.count <= name)
+        graph->by_name.items[graph->by_name.count++] = 0;
+    graph->by_name.items[name] = *tensor + 1;
+    plm_parameter_info *parameter = &graph->parameters.items[graph->parameters.count++];
+    *parameter = (plm_parameter_info){.init = init, .group = group};
+    for (int flat = 0; flat < PLM_FLAT_COUNT; flat++)
+        parameter->flat[flat] = flat == PLM_FLAT_PARAMETER ? *tensor : PLM_TENSOR_NONE;
+    graph->group_bytes[group] = end;
+    for (int flat = 0; flat < PLM_FLAT_COUNT; flat++)
+        if (graph->flat_storage[flat][group] >= 0)
+            graph->storages.items[graph->flat_storage[flat][group]].bytes = end;
+    return PLM_OK;
+}
+
+static plm_tensor find_parameter(const plm_graph *graph, uint32_t name)
+{
+    return name < graph->by_name.count ? graph->by_name.items[name] - 1 : PLM_TENSOR_NONE;
+}
+
+static plm_status parameter(plm_graph *graph, const char *name, const plm_shape *shape,
+                            plm_init init, bool decay, plm_tensor *tensor)
+{
+    char full[256];
+    const char *layer = plm_intern_text(&graph->names, graph->layer);
+    int length = snprintf(full, sizeof full, "%s%s%s", layer, layer[0] ? "." : "", name);
+    PLM_FAIL_IF(length < 0 || (size_t)length >= sizeof full, PLM_ERROR_ARGUMENT,
+                "wanted a parameter name of under 256 bytes, found '%.40s...'", name);
+    uint32_t id;
+    PLM_TRY(plm_intern_add(&graph->names, full, (size_t)length, &id));
+    plm_tensor found = find_parameter(graph, id);
+    if (found == PLM_TENSOR_NONE)
+        return add_parameter(graph, id, shape, init, decay ? PLM_GROUP_DECAY : PLM_GROUP_NO_DECAY,
+                             tensor);
+    const plm_shape *had = &plm_graph_tensor(graph, found)->shape;
+    char wanted_text[PLM_SHAPE_TEXT], had_text[PLM_SHAPE_TEXT];
+    PLM_FAIL_IF(memcmp(had, shape, sizeof *shape) != 0, PLM_ERROR_ARGUMENT,
+                "parameter '%s' wanted as %s, but it was made as %s", full,
+                plm_shape_format(shape, wanted_text), plm_shape_format(had, had_text));
+    *tensor = found;
+    return PLM_OK;
+}
+
+/* Fills *shape from a caller's dimensions; at least one, each at least 1. */
+static plm_status take_shape(plm_dtype dtype, int32_t rank, const int64_t *dims, plm_shape *shape)
+{
+    *shape = (plm_shape){.dtype = dtype, .rank = rank};
+    PLM_FAIL_IF(rank < 1 || rank > PLM_TENSOR_RANK_MAX, PLM_ERROR_ARGUMENT,
+                "wanted 1 to %d dimensions, found %d", PLM_TENSOR_RANK_MAX, rank);
+    for (int32_t i = 0; i < rank; i++) {
+        PLM_FAIL_IF(dims[i] < 1, PLM_ERROR_ARGUMENT,
+                    "wanted dimensions of 1 or more, found %" PRId64, dims[i]);
+        shape->dims[i] = dims[i];
+    }
+    return PLM_OK;
+}
+
+plm_tensor plm_parameter(plm_graph *graph, const char *name, int32_t rank, const int64_t *dims,
+                         plm_init init, bool decay)
+{
+    plm_shape shape;
+    plm_tensor tensor = PLM_TENSOR_NONE;
+    if (!plm__graph_check(graph, PLM_OK) ||
+        !plm__graph_check(graph, take_shape(PLM_DTYPE_F32, rank, dims, &shape)) ||
+        !plm__graph_check(graph, parameter(graph, name, &shape, init, decay, &tensor)))
+        return PLM_TENSOR_NONE;
+    return tensor;
+}
+
+plm_tensor plm_parameter_named(plm_graph *graph, const char *full_name)
+{
+    uint32_t id;
+    if (!plm__graph_check(graph, PLM_OK) ||
+        !plm__graph_check(graph, plm_intern_add(&graph->names, full_name, strlen(full_name), &id)))
+        return PLM_TENSOR_NONE;
+    plm_tensor found = find_parameter(graph, id);
+    if (found == PLM_TENSOR_NONE)
+        plm__graph_check(graph,
+                         plm_fail(PLM_ERROR_ARGUMENT, "no parameter is called '%s'", full_name));
+    return found;
+}
+
+plm_tensor plm_input(plm_graph *graph, const char *name, int32_t rank, const int64_t *dims)
+{
+    plm_shape shape;
+    uint32_t id;
+    plm_tensor tensor = PLM_TENSOR_NONE;
+    if (!plm__graph_check(graph, PLM_OK) ||
+        !plm__graph_check(graph, take_shape(PLM_DTYPE_I32, rank, dims, &shape)) ||
+        !plm__graph_check(graph, plm_intern_add(&graph->names, name, strlen(name), &id)) ||
+        !plm__graph_check(graph, plm__graph_call_tensor(graph, &shape, PLM_ROLE_INPUT, &tensor)))
+        return PLM_TENSOR_NONE;
+    graph->tensors.items[tensor].name = id;
+    return tensor;
+}
+
+void plm_output(plm_graph *graph, plm_tensor tensor)
+{
+    if (tensor != PLM_TENSOR_NONE)
+        graph->tensors.items[tensor].is_output = true;
+}
+
+plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
+{
+    if (tensor == PLM_TENSOR_NONE)
+        return PLM_TENSOR_NONE;
+    int32_t index = graph->parameter_of.items[tensor];
+    PLM_BUG_IF(index < 0, "tensor %d is no parameter", tensor);
+    plm_parameter_info *parameter_info = &graph->parameters.items[index];
+    if (parameter_info->flat[flat] != PLM_TENSOR_NONE)
+        return parameter_info->flat[flat];
+    plm_tensor made = PLM_TENSOR_NONE;
+    const plm_tensor_info base = *plm_graph_tensor(graph, tensor);
+    if (!plm__graph_check(graph, need_flat_storage(graph, flat, parameter_info->group)) ||
+        !plm__graph_check(graph, add_tensor(graph, &base.shape,
+                                            graph->flat_storage[flat][parameter_info->group],
+                                            base.offset, flats[flat].role, &made)))
+        return PLM_TENSOR_NONE;
+    graph->tensors.items[made].name = base.name;
+    graph->tensors.items[made].layer = base.layer;
+    parameter_info->flat[flat] = made;
+    return made;
+}
+
+plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group)
+{
+    int32_t storage = graph->flat_storage[flat][group];
+    if (storage < 0)
+        return PLM_TENSOR_NONE;
+    plm_shape shape = {.dtype = PLM_DTYPE_F32,
+                       .rank = 1,
+                       .dims = {(int64_t)(graph->group_bytes[group] / sizeof(float))}};
+    plm_tensor tensor = PLM_TENSOR_NONE;
+    if (!plm__graph_check(graph, add_tensor(graph, &shape, storage, 0, flats[flat].role, &tensor)))
+        return PLM_TENSOR_NONE;
+    return tensor;
+}
+
+plm_tensor plm__graph_gradient(plm_graph *graph, plm_tensor tensor, bool *accumulate)
+{
+    plm_tensor gradient = plm__graph_flat(graph, tensor, PLM_FLAT_GRADIENT);
+    if (gradient == PLM_TENSOR_NONE)
+        return PLM_TENSOR_NONE;
+    plm_parameter_info *info = &graph->parameters.items[graph->parameter_of.items[tensor]];
+    uint32_t bit = 1u << graph->program;
+    *accumulate = graph->program != PLM_PROGRAM_FIRST || (info->gradient_in & bit) != 0;
+    info->gradient_in |= bit;
+    return gradient;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* The operation table at work: appending an operation and emitting its backward. */
+#include <string.h>
+
+#include "graph/rules.h"
+
+#define plm__gradient_none NULL
+
+static const struct {
+    plm_op_info info;
+    plm_shape_rule shape;
+    plm_gradient_rule gradient;
+} table[PLM_OP_COUNT] = {
+#define PLM_OP(kind, text, inputs, outputs, effects, overwrites, shape_rule, gradient_rule, names) \
+    [PLM_OP_##kind] = {{text, inputs, outputs, effects, overwrites, names},                        \
+                       plm__shape_##shape_rule,                                                    \
+                       plm__gradient_##gradient_rule},
+#include "graph/ops.def"
+#undef PLM_OP
+};
+
+const plm_op_info *plm_op_info_of(plm_op_kind kind)
+{
+    return &table[kind].info;
+}
+
+const char *plm_op_output_name(plm_op_kind kind, int32_t index)
+{
+    const char *name = table[kind].info.output_names;
+    for (int32_t i = 0; i < index; i++)
+        name += strlen(name) + 1;
+    return name;
+}
+
+int64_t plm__rows(const plm_shape *shape)
+{
+    int64_t rows = 1;
+    for (int32_t i = 0; i + 1 < shape->rank; i++)
+        rows *= shape->dims[i];
+    return rows;
+}
+
+bool plm__is_vector(const plm_shape *shape, int64_t columns)
+{
+    return shape->dtype == PLM_DTYPE_F32 && shape->rank == 1 && shape->dims[0] == columns;
+}
+
+plm_status plm__shape_failed(const char *op, const char *wanted, const plm_shape *found)
+{
+    char text[PLM_SHAPE_TEXT];
+    return plm_fail(PLM_ERROR_ARGUMENT, "%s wanted %s, found %s", op, wanted,
+                    plm_shape_format(found, text));
+}
+
+PLM_SHAPE_RULE(none)
+{
+    (void)graph, (void)attr, (void)in, (void)out;
+    return PLM_OK;
+}
+
+PLM_SHAPE_RULE(same)
+{
+    (void)attr;
+    *out = *plm__shape(graph, in[0]);
+    return PLM_OK;
+}
+
+/* A product is known by its weight, any other operation by what it does. */
+static plm_status choose_label(plm_graph *graph, plm_op *op)
+{
+    op->label = graph->label;
+    if (op->label)
+        return PLM_OK;
+    const char *text = table[op->kind].info.text;
+    size_t length = strlen(text);
+    if (op->kind == PLM_OP_LINEAR || op->kind == PLM_OP_LAYER_NORM) {
+        const plm_tensor_info *weight = plm_graph_tensor(graph, op->in[1]);
+        const char *name = plm_intern_text(&graph->names, weight->name);
+        const char *layer = plm_intern_text(&graph->names, weight->layer);
+        if (layer[0])
+            name += strlen(layer) + 1;
+        const char *suffix = strrchr(name, '.');
+        text = name;
+        length = suffix ? (size_t)(suffix - name) : strlen(name);
+    }
+    return plm_intern_add(&graph->names, text, length, &op->label);
+}
+
+static plm_status add_outputs(plm_graph *graph, plm_op *op, const plm_shape *shapes)
+{
+    bool needs_gradient = false;
+    for (int32_t i = 0; i < table[op->kind].info.inputs; i++)
+        if (op->in[i] != PLM_TENSOR_NONE)
+            needs_gradient |= graph->tensors.items[op->in[i]].needs_gradient;
+    for (int32_t i = 0; i < table[op->kind].info.outputs; i++) {
+        PLM_TRY(plm__graph_call_tensor(graph, &shapes[i], PLM_ROLE_ACTIVATION, &op->out[i]));
+        plm_tensor_info *info = &graph->tensors.items[op->out[i]];
+        info->producer = (int32_t)graph->ops.count;
+        info->needs_gradient = needs_gradient && i == 0;
+    }
+    return PLM_OK;
+}
+
+/* A missing bias, and groups of parameters that a network does not have. */
+static bool input_is_optional(plm_op_kind kind, int32_t i)
+{
+    return (kind == PLM_OP_LINEAR && i == 2) || kind == PLM_OP_GRADIENT_NORM;
+}
+
+static plm_status check_inputs(const plm_graph *graph, plm_op_kind kind, const plm_tensor *in)
+{
+    for (int32_t i = 0; i < table[kind].info.inputs; i++) {
+        bool absent = in[i] == PLM_TENSOR_NONE && input_is_optional(kind, i);
+        PLM_FAIL_IF(!absent && (in[i] < 0 || in[i] >= graph->tensors.count), PLM_ERROR_ARGUMENT,
+                    "%s wanted a tensor of this graph as input %d, found none",
+                    table[kind].info.text, i);
+    }
+    return PLM_OK;
+}
+
+static plm_status append(plm_graph *graph, plm_op_kind kind, const plm_op_attr *attr,
+                         const plm_tensor *in, const plm_tensor *effect)
+{
+    const plm_op_info *info = &table[kind].info;
+    PLM_FAIL_IF(graph->ops.count >= PLM_GRAPH_OPS_MAX, PLM_ERROR_OVERFLOW,
+                "the network has more than %d operations; use fewer layers", PLM_GRAPH_OPS_MAX);
+    PLM_TRY(check_inputs(graph, kind, in));
+    plm_op op = {.kind = kind, .layer = graph->layer};
+    if (attr)
+        op.attr = *attr;
+    memset(op.in, -1, sizeof op.in);
+    memset(op.out, -1, sizeof op.out);
+    memset(op.effect, -1, sizeof op.effect);
+    for (int32_t i = 0; i < info->inputs; i++)
+        op.in[i] = in[i];
+    for (int32_t i = 0; i < info->effects; i++)
+        op.effect[i] = effect[i];
+    plm_shape shapes[PLM_OP_OUTPUTS_MAX] = {0};
+    PLM_TRY(table[kind].shape(graph, &op.attr, op.in, shapes));
+    PLM_TRY(choose_label(graph, &op));
+    PLM_TRY(PLM_ARRAY_RESERVE(&graph->ops, graph->ops.count + 1));
+    PLM_TRY(add_outputs(graph, &op, shapes));
+    graph->ops.items[graph->ops.count++] = op;
+    graph->programs[graph->program].end = graph->ops.count;
+    return PLM_OK;
+}
+
+plm_tensor plm__op_append(plm_graph *graph, plm_op_kind kind, const plm_op_attr *attr,
+                          const plm_tensor *in, const plm_tensor *effect)
+{
+    if (!plm__graph_check(graph, PLM_OK) ||
+        !plm__graph_check(graph, append(graph, kind, attr, in, effect)))
+        return PLM_TENSOR_NONE;
+    return graph->ops.items[graph->ops.count - 1].out[0];
+}
+
+plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t index)
+{
+    if (tensor == PLM_TENSOR_NONE)
+        return PLM_TENSOR_NONE;
+    return graph->ops.items[plm_graph_tensor(graph, tensor)->producer].out[index];
+}
+
+void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout, plm_tensor *din)
+{
+    PLM_BUG_IF(!table[op->kind].gradient, "%s has no gradient", table[op->kind].info.text);
+    uint32_t layer = graph->layer;
+    graph->layer = op->layer;
+    graph->label = op->label;
+    table[op->kind].gradient(graph, op, dout, din);
+    graph->layer = layer;
+    graph->label = 0;
+}
+
+void plm__emit_weight_gradient(plm_graph *graph, plm_op_kind kind, plm_op_attr attr,
+                               const plm_tensor *in, plm_tensor weight, plm_tensor second)
+{
+    if (!plm_graph_tensor(graph, weight)->trainable)
+        return;
+    plm_tensor effect[PLM_OP_EFFECTS_MAX] = {PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE};
+    effect[0] = plm__graph_gradient(graph, weight, &attr.accumulate);
+    if (second != PLM_TENSOR_NONE)
+        effect[1] = plm__graph_gradient(graph, second, &attr.accumulate);
+    plm__op_append(graph, kind, &attr, in, effect);
+}

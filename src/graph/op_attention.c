@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Self-attention over packed q | k | v, in its fused and its plain form. */
+#include <inttypes.h>
+
+#include "graph/rules.h"
+
+/* Checks qkv [B,T,3C] with C a multiple of the heads. */
+static plm_status check_packed(const plm_shape *qkv, int32_t heads)
+{
+    if (qkv->rank != 3 || plm__columns(qkv) % 3 != 0)
+        return plm__shape_failed("attention", "[batch,length,3 x width]", qkv);
+    PLM_FAIL_IF(heads < 1 || plm__columns(qkv) / 3 % heads != 0, PLM_ERROR_ARGUMENT,
+                "wanted a number of heads that divides the width %" PRId64 ", found %d",
+                plm__columns(qkv) / 3, heads);
+    return PLM_OK;
+}
+
+static plm_shape output_shape(const plm_shape *qkv)
+{
+    return (plm_shape){qkv->dtype, 3, {qkv->dims[0], qkv->dims[1], qkv->dims[2] / 3}};
+}
+
+/* [B,H,T,T]: never divided by the head size. */
+static plm_shape scores_shape(const plm_shape *qkv, int32_t heads)
+{
+    return (plm_shape){PLM_DTYPE_F32, 4, {qkv->dims[0], heads, qkv->dims[1], qkv->dims[1]}};
+}
+
+PLM_SHAPE_RULE(attention)
+{
+    const plm_shape *qkv = plm__shape(graph, in[0]);
+    PLM_TRY(check_packed(qkv, attr->heads));
+    out[0] = output_shape(qkv);
+    out[1] = (plm_shape){PLM_DTYPE_F32, 3, {qkv->dims[0], attr->heads, qkv->dims[1]}};
+    return PLM_OK;
+}
+
+PLM_SHAPE_RULE(attention_scores)
+{
+    const plm_shape *qkv = plm__shape(graph, in[0]);
+    PLM_TRY(check_packed(qkv, attr->heads));
+    *out = scores_shape(qkv, attr->heads);
+    return PLM_OK;
+}
+
+PLM_SHAPE_RULE(attention_scores_of_second)
+{
+    *out = scores_shape(plm__shape(graph, in[1]), attr->heads);
+    return PLM_OK;
+}
+
+PLM_SHAPE_RULE(attention_apply)
+{
+    (void)attr;
+    *out = output_shape(plm__shape(graph, in[1]));
+    return PLM_OK;
+}
+
+PLM_SHAPE_RULE(attention_grad)
+{
+    (void)attr;
+    *out = *plm__shape(graph, in[1]);
+    return PLM_OK;
+}
+
+plm_tensor plm_attention(plm_graph *graph, plm_tensor qkv, int32_t heads, bool causal)
+{
+    plm_op_attr attr = {.heads = heads, .causal = causal};
+    if (graph->strategy.attention == PLM_ATTENTION_FUSED)
+        return plm__op_append(graph, PLM_OP_ATTENTION, &attr, &qkv, NULL);
+    plm_tensor scores = plm__op_append(graph, PLM_OP_ATTENTION_SCORES, &attr, &qkv, NULL);
+    plm_tensor probabilities = plm__op_append(graph, PLM_OP_SOFTMAX, &attr, &scores, NULL);
+    return plm__op_append(graph, PLM_OP_ATTENTION_APPLY, &attr, (plm_tensor[]){probabilities, qkv},
+                          NULL);
+}
+
+/* Keeps qkv, the output and one number a row: the probabilities are made again by blocks. */
+PLM_GRADIENT_RULE(attention)
+{
+    din[0] = plm__op_append(graph, PLM_OP_ATTENTION_GRAD, &op->attr,
+                            (plm_tensor[]){dout[0], op->in[0], op->out[0], op->out[1]}, NULL);
+}
+
+/*
+ * The whole backward of the plain form, emitted at its last step: softmax and scores have no rule
+ * of their own. Keeps the probabilities and qkv.
+ */
+PLM_GRADIENT_RULE(attention_apply)
+{
+    plm_tensor probabilities = op->in[0], qkv = op->in[1];
+    plm_tensor dprobabilities = plm__op_append(graph, PLM_OP_ATTENTION_GRAD_PROBS, &op->attr,
+                                               (plm_tensor[]){dout[0], qkv}, NULL);
+    plm_tensor dscores = plm__op_append(graph, PLM_OP_SOFTMAX_GRAD, &op->attr,
+                                        (plm_tensor[]){dprobabilities, probabilities}, NULL);
+    din[1] = plm__op_append(graph, PLM_OP_ATTENTION_GRAD_QKV, &op->attr,
+                            (plm_tensor[]){dout[0], qkv, probabilities, dscores}, NULL);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Passes: each takes a graph and appends to it or rewrites it; graph in, graph out. One file a
+ * pass. */
+#ifndef PLM_PASS_PASS_H
+#define PLM_PASS_PASS_H
+
+#include "graph/graph.h"
+
+/*
+ * Appends to the current program (FIRST or NEXT) the operations that make the gradients of every
+ * trainable parameter from the program's cross entropy. Operations run in reverse order of the
+ * forward ones; gradients that meet are summed by explicit additions in that order, so that no
+ * later pass changes a sum. PLM_ERROR_ARGUMENT when the program has no cross entropy.
+ */
+PLM_MUST_USE plm_status plm_pass_backward(plm_graph *graph);
+
+/* Builds UPDATE: the global norm of all gradients, then AdamW over each decay group's flat
+ * storages. */
+PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph);
+
+/* Builds INITIALIZE: every parameter's first values. Moments and gradients start as zero bytes. */
+PLM_MUST_USE plm_status plm_pass_initialize(plm_graph *graph);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* When each storage is born and dies, and who may write over whom. */
+#include "plan/plan.h"
+
+/* Whether a tensor is its whole call storage. */
+static bool fills_call_storage(const plm_graph *graph, const plm_tensor_info *tensor)
+{
+    const plm_storage *storage = &graph->storages.items[tensor->storage];
+    return storage->scope == PLM_SCOPE_CALL && tensor->offset == 0 &&
+           tensor->bytes == storage->bytes;
+}
+
+static void mark_use(const plm_graph *graph, plm_tensor tensor, int32_t position, plm_place *places)
+{
+    if (tensor == PLM_TENSOR_NONE)
+        return;
+    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    if (graph->storages.items[storage].scope == PLM_SCOPE_CALL)
+        places[storage].death = position;
+}
+
+static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, plm_place *places)
+{
+    for (int64_t i = range.begin; i < range.end; i++) {
+        const plm_op *op = &graph->ops.items[i];
+        int32_t position = (int32_t)(i - range.begin);
+        for (int k = 0; k < PLM_OP_OUTPUTS_MAX; k++) {
+            if (op->out[k] == PLM_TENSOR_NONE)
+                continue;
+            const plm_tensor_info *out = plm_graph_tensor(graph, op->out[k]);
+            places[out->storage].birth = places[out->storage].death = position;
+            if (out->is_output)
+                places[out->storage].death = (int32_t)(range.end - range.begin - 1);
+        }
+        for (int k = 0; k < PLM_OP_INPUTS_MAX; k++)
+            if (op->in[k] != PLM_TENSOR_NONE && !plm_graph_tensor(graph, op->in[k])->is_output)
+                mark_use(graph, op->in[k], position, places);
+    }
+}
+
+/* The input whose place output 0 takes, PLM_TENSOR_NONE when there is none. */
+static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int32_t position,
+                                   const plm_place *places)
+{
+    uint32_t allowed = plm_op_info_of(op->kind)->overwrites;
+    for (int k = 0; allowed >> k; k++) {
+        if (!(allowed >> k & 1))
+            continue;
+        const plm_tensor_info *in = plm_graph_tensor(graph, op->in[k]);
+        bool read_twice = false;
+        for (int j = 0; j < PLM_OP_INPUTS_MAX; j++)
+            if (j != k && op->in[j] != PLM_TENSOR_NONE)
+                read_twice |= plm_graph_tensor(graph, op->in[j])->storage == in->storage;
+        if (!read_twice && fills_call_storage(graph, in) && places[in->storage].death == position &&
+            in->bytes == plm_graph_tensor(graph, op->out[0])->bytes)
+            return op->in[k];
+    }
+    return PLM_TENSOR_NONE;
+}
+
+void plm__plan_lifetimes(const plm_graph *graph, plm_program program, plm_place *places)
+{
+    const plm_op_range range = graph->programs[program];
+    mark_births_and_deaths(graph, range, places);
+    for (int64_t i = 0; i < graph->storages.count; i++)
+        if (graph->storages.items[i].program == program)
+            places[i].home = (int32_t)i, places[i].takes = -1, places[i].until = places[i].death;
+    for (int64_t i = range.begin; i < range.end; i++) {
+        const plm_op *op = &graph->ops.items[i];
+        if (op->out[0] == PLM_TENSOR_NONE)
+            continue;
+        plm_tensor in = find_overwritten(graph, op, (int32_t)(i - range.begin), places);
+        if (in == PLM_TENSOR_NONE)
+            continue;
+        int32_t from = plm_graph_tensor(graph, in)->storage;
+        int32_t to = plm_graph_tensor(graph, op->out[0])->storage;
+        places[to].takes = from;
+        places[to].home = places[from].home;
+        places[places[to].home].until = places[to].death;
+    }
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Making a plan: the programs' graphs, then places for everything in them. */
+#include "plan/plan.h"
+
+#include <inttypes.h>
+
+#include "base/size.h"
+#include "pass/pass.h"
+
+void plm_plan_destroy(plm_plan *plan)
+{
+    if (!plan)
+        return;
+    plm_graph_destroy(plan->graph);
+    plm_host_free(plan->places);
+    plm_host_free(plan->workspaces);
+    plm_host_free(plan);
+}
+
+plm_plan_summary plm_plan_summarize(const plm_plan *plan)
+{
+    return plan->summary;
+}
+
+static plm_status build_program(plm_graph *graph, const plm_job *job, plm_program program,
+                                int64_t sequences)
+{
+    plm_graph_begin(graph, program);
+    job->network.build(graph, job->network.config, program, sequences, job->sequence);
+    if (program == PLM_PROGRAM_FIRST || program == PLM_PROGRAM_NEXT)
+        return plm_pass_backward(graph);
+    return plm_graph_status(graph);
+}
+
+static plm_status build_programs(plm_graph *graph, const plm_job *job)
+{
+    int64_t micro_batch = graph->strategy.micro_batch;
+    if (job->trains) {
+        PLM_TRY(build_program(graph, job, PLM_PROGRAM_FIRST, micro_batch));
+        if (micro_batch < job->batch)
+            PLM_TRY(build_program(graph, job, PLM_PROGRAM_NEXT, micro_batch));
+        PLM_TRY(plm_pass_update(graph));
+    }
+    if (job->evaluates)
+        PLM_TRY(build_program(graph, job, PLM_PROGRAM_EVALUATE, micro_batch));
+    if (job->generates)
+        PLM_TRY(build_program(graph, job, PLM_PROGRAM_GENERATE, 1));
+    return plm_pass_initialize(graph);
+}
+
+static void set_operand(const plm_graph *graph, plm_tensor tensor, plm_operand *operand)
+{
+    if (tensor == PLM_TENSOR_NONE)
+        return;
+    const plm_tensor_info *info = plm_graph_tensor(graph, tensor);
+    operand->dtype = info->shape.dtype;
+    operand->rank = info->shape.rank;
+    for (int32_t i = 0; i < info->shape.rank; i++) {
+        operand->shape[i] = info->shape.dims[i];
+        operand->stride[i] = info->stride[i];
+    }
+}
+
+void plm__plan_launch(const plm_graph *graph, const plm_op *op, plm_launch *launch)
+{
+    *launch = (plm_launch){.kind = op->kind, .attr = op->attr};
+    for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
+        set_operand(graph, op->in[i], &launch->in[i]);
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+        set_operand(graph, op->out[i], &launch->out[i]);
+    for (int i = 0; i < PLM_OP_EFFECTS_MAX; i++)
+        set_operand(graph, op->effect[i], &launch->effect[i]);
+}
+
+static plm_status ask_workspaces(plm_plan *plan, plm_device *device)
+{
+    const plm_graph *graph = plan->graph;
+    PLM_TRY(plm_host_alloc((size_t)graph->ops.count * sizeof *plan->workspaces, &plan->workspaces));
+    for (int64_t i = 0; i < graph->ops.count; i++) {
+        plm_launch launch;
+        plm__plan_launch(graph, &graph->ops.items[i], &launch);
+        PLM_TRY(device->table->workspace(device, &launch, &plan->workspaces[i].bytes));
+    }
+    return PLM_OK;
+}
+
+static plm_status place_all(plm_plan *plan)
+{
+    const plm_graph *graph = plan->graph;
+    plm_plan_summary *summary = &plan->summary;
+    PLM_TRY(plm_host_alloc((size_t)graph->storages.count * sizeof *plan->places, &plan->places));
+    PLM_TRY(plm__plan_place_persistent(graph, plan->places, &summary->persistent_bytes));
+    for (int p = 0; p < PLM_PROGRAM_COUNT; p++) {
+        size_t bytes, bound;
+        plm__plan_lifetimes(graph, (plm_program)p, plan->places);
+        PLM_TRY(plm__plan_place_program(graph, (plm_program)p, summary->persistent_bytes,
+                                        plan->places, plan->workspaces, &bytes, &bound));
+        if (bytes > summary->transient_bytes)
+            summary->transient_bytes = bytes;
+        if (bound > summary->transient_bound_bytes)
+            summary->transient_bound_bytes = bound;
+    }
+    return PLM_OK;
+}
+
+static plm_status add_up(plm_plan *plan, plm_device *device)
+{
+    plm_plan_summary *summary = &plan->summary;
+    for (int64_t i = 0; i < plan->graph->parameters.count; i++) {
+        plm_tensor parameter = plan->graph->parameters.items[i].flat[PLM_FLAT_PARAMETER];
+        summary->parameter_count +=
+            plm_shape_elements(&plm_graph_tensor(plan->graph, parameter)->shape);
+    }
+    summary->overhead_bytes = plm_device_overhead(device);
+    PLM_TRY(
+        plm_add_bytes(summary->persistent_bytes, summary->transient_bytes, &summary->arena_bytes));
+    summary->lower_bound_bytes = summary->persistent_bytes + summary->transient_bound_bytes;
+    return plm_add_bytes(summary->arena_bytes, summary->overhead_bytes, &summary->peak_bytes);
+}
+
+static plm_status make(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                       plm_plan *plan)
+{
+    plan->summary.strategy = *strategy;
+    plan->summary.batch = job->batch;
+    plan->summary.sequence = job->sequence;
+    PLM_TRY(plm_graph_create(strategy, &plan->graph));
+    PLM_TRY(build_programs(plan->graph, job));
+    PLM_TRY(ask_workspaces(plan, device));
+    PLM_TRY(place_all(plan));
+    return add_up(plan, device);
+}
+
+plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                           plm_plan **plan)
+{
+    PLM_FAIL_IF(job->batch < 1 || job->sequence < 1, PLM_ERROR_ARGUMENT,
+                "wanted a batch and a sequence of 1 or more, found %" PRId64 " and %" PRId64,
+                job->batch, job->sequence);
+    PLM_FAIL_IF(strategy->micro_batch < 1 || job->batch % strategy->micro_batch != 0,
+                PLM_ERROR_ARGUMENT,
+                "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
+                job->batch, strategy->micro_batch);
+    plm_plan *made = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    plm_status status = make(job, strategy, device, made);
+    if (status != PLM_OK) {
+        plm_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return PLM_OK;
+}
+
+bool plm__plan_is_kept(const plm_plan *plan, plm_tensor tensor)
+{
+    const plm_graph *graph = plan->graph;
+    const plm_tensor_info *info = plm_graph_tensor(graph, tensor);
+    const plm_storage *storage = &graph->storages.items[info->storage];
+    plm_tensor loss = graph->loss[storage->program];
+    if (storage->scope != PLM_SCOPE_CALL || loss == PLM_TENSOR_NONE || info->producer < 0)
+        return false;
+    int32_t turn = plm_graph_tensor(graph, loss)->producer;
+    int64_t begin = graph->programs[storage->program].begin;
+    return info->producer < turn && plan->places[info->storage].death > turn - begin;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The plan as the executor and the views see it.
+ *
+ * Lifetimes are counted in positions of a program's operations, 0 being its first: a storage is
+ * live from `birth` to `death`, both included. Where an operation writes over a dying input, the
+ * output's storage takes the input's place: `takes[output storage]` names it, and both end at one
+ * `home` storage, the only one that is placed.
+ */
+#ifndef PLM_PLAN_PLAN_H
+#define PLM_PLAN_PLAN_H
+
+#include "device/device.h"
+#include "graph/graph.h"
+#include "plimsoll/plan.h"
+
+/* One storage's place in time and in the arena. */
+typedef struct plm_place {
+    int32_t birth;
+    int32_t death;
+    int32_t takes; /* storage whose bytes this one takes over, -1 when it has its own */
+    int32_t home;  /* storage that is placed for it: itself unless it takes another's */
+    int32_t until; /* of a home: death of the last that took its bytes */
+    size_t offset; /* in the arena */
+} plm_place;
+
+/* An operation's workspace. */
+typedef struct plm_workspace {
+    size_t bytes; /* asked; 0 when there is none */
+    size_t offset;
+} plm_workspace;
+
+struct plm_plan {
+    plm_graph *graph;
+    plm_place *places;         /* by storage */
+    plm_workspace *workspaces; /* by operation */
+    plm_plan_summary summary;
+};
+
+/* Fills *launch with an operation's kind, attributes, shapes and strides; every data pointer NULL.
+ */
+void plm__plan_launch(const plm_graph *graph, const plm_op *op, plm_launch *launch);
+
+/*
+ * Fills births and deaths of the program's call storages, and chooses which outputs take the place
+ * of a dying input: the first allowed input that dies there, fills its storage and is as large.
+ */
+void plm__plan_lifetimes(const plm_graph *graph, plm_program program, plm_place *places);
+
+/*
+ * Places run and window storages one after the other from the bottom; each is a whole number of
+ * granules. *end = their end.
+ */
+PLM_MUST_USE plm_status plm__plan_place_persistent(const plm_graph *graph, plm_place *places,
+                                                   size_t *end);
+
+/*
+ * Packs the program's homes and workspaces above `base`. *bytes = what the packing takes, *bound =
+ * the largest live sum.
+ */
+PLM_MUST_USE plm_status plm__plan_place_program(const plm_graph *graph, plm_program program,
+                                                size_t base, plm_place *places,
+                                                plm_workspace *workspaces, size_t *bytes,
+                                                size_t *bound);
+
+/* Whether a tensor is kept for the backward: made before its program's cross entropy, read after.
+ */
+bool plm__plan_is_kept(const plm_plan *plan, plm_tensor tensor);
+
+#endif
