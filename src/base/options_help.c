@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* The text of --help, laid out from a syntax: names in one column, wrapped help in the other. */
+#include <string.h>
+
+#include "base/text.h"
+#include "plimsoll/options.h"
+
+enum {
+    LINE_COLUMNS = 80, /* a line of help ends before this */
+    NAME_COLUMNS = 26  /* a longer name takes a line of its own */
+};
+
+/* Words from `text`, broken at blanks, each further line indented to `indent`. `column` is where
+ * the text begins. */
+static void add_wrapped(plm_text *out, const char *text, int64_t column, int64_t indent)
+{
+    while (*text) {
+        int64_t length = (int64_t)strcspn(text, " ");
+        if (column > indent && column + 1 + length > LINE_COLUMNS) {
+            plm_text_add_bytes(out, "\n", 1);
+            plm_text_repeat(out, " ", indent);
+            column = indent;
+        } else if (column > indent) {
+            plm_text_add_bytes(out, " ", 1);
+            column += 1;
+        }
+        plm_text_add_bytes(out, text, length);
+        column += length;
+        text += length + strspn(text + length, " ");
+    }
+}
+
+/* "sequences in one update (default 8, $PLIMSOLL_BATCH)" */
+static void describe(plm_text *out, const plm_option *option)
+{
+    plm_text_add(out, "%s", option->help);
+    if (option->kind == PLM_OPTION_CHOICE) {
+        plm_text_add(out, ": ");
+        for (const char *choice = option->choices;; choice++) {
+            int64_t length = (int64_t)strcspn(choice, "|");
+            plm_text_add_bytes(out, choice, length);
+            choice += length;
+            if (*choice == '\0')
+                break;
+            plm_text_add(out, strchr(choice + 1, '|') ? ", " : " or ");
+        }
+    }
+    if (option->default_text && option->environment)
+        plm_text_add(out, " (default %s, or $%s)", option->default_text, option->environment);
+    else if (option->default_text)
+        plm_text_add(out, " (default %s)", option->default_text);
+    else if (option->environment)
+        plm_text_add(out, " (or $%s)", option->environment);
+}
+
+static void add_option(plm_text *out, const plm_option *option)
+{
+    plm_text name = {0}, help = {0};
+    plm_text_add(&name, "  --%s%s%s", option->name, option->value_name ? " " : "",
+                 option->value_name ? option->value_name : "");
+    describe(&help, option);
+    if (name.status != PLM_OK || help.status != PLM_OK) {
+        out->status = PLM_ERROR_HOST_MEMORY;
+    } else {
+        plm_text_add_bytes(out, name.items, name.count);
+        if (name.count + 2 > NAME_COLUMNS)
+            plm_text_add(out, "\n%*s", NAME_COLUMNS, "");
+        else
+            plm_text_repeat(out, " ", NAME_COLUMNS - name.count);
+        add_wrapped(out, help.items, NAME_COLUMNS, NAME_COLUMNS);
+        plm_text_add(out, "\n");
+    }
+    plm_text_fini(&name);
+    plm_text_fini(&help);
+}
+
+plm_status plm_options_help(const plm_syntax *syntax, char **help)
+{
+    static const plm_option help_option = {.name = "help", .help = "print this text"};
+    plm_text out = {0};
+    plm_text_add(&out, "usage: %s%s%s [options]\n\n", syntax->command, syntax->operands ? " " : "",
+                 syntax->operands ? syntax->operands : "");
+    add_wrapped(&out, syntax->summary, 0, 0);
+    plm_text_add(&out, "\n\noptions:\n");
+    for (int64_t i = 0; i < syntax->option_count; i++)
+        add_option(&out, &syntax->options[i]);
+    add_option(&out, &help_option);
+    if (syntax->example)
+        plm_text_add(&out, "\nexample:\n  %s\n", syntax->example);
+    if (plm_text_status(&out) != PLM_OK) {
+        plm_text_fini(&out);
+        return PLM_ERROR_HOST_MEMORY;
+    }
+    *help = out.items; /* the text's storage is a host block of its own */
+    return PLM_OK;
+}
+
+void plm_options_help_free(char *help)
+{
+    plm_host_free(help);
+}
