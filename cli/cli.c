@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What the commands share: reading a line, and saying no. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What a status means to a shell. */
+static const int exit_statuses[PLM_STATUS_COUNT] = {
+    [PLM_OK] = CLI_DONE,
+    [PLM_ERROR_ARGUMENT] = CLI_WRONG,
+    [PLM_ERROR_OVERFLOW] = CLI_WRONG,
+    [PLM_ERROR_HOST_MEMORY] = CLI_FAILED,
+    [PLM_ERROR_DEVICE_MEMORY] = CLI_FAILED,
+    [PLM_ERROR_BUDGET] = CLI_NO,
+    [PLM_ERROR_FORMAT] = CLI_WRONG,
+    [PLM_ERROR_UNSUPPORTED] = CLI_WRONG,
+    [PLM_ERROR_IO] = CLI_WRONG,
+    [PLM_ERROR_DEVICE] = CLI_FAILED,
+    [PLM_ERROR_STATE] = CLI_FAILED,
+};
+
+int cli_wrong(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("plimsoll: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return CLI_WRONG;
+}
+
+int cli_finish(plm_status status)
+{
+    if (status == PLM_OK)
+        return CLI_DONE;
+    plm_error error;
+    plm_error_get(&error);
+    cli_wrong("%s", error.message[0] ? error.message : plm_status_text(status));
+    return (unsigned)status < PLM_STATUS_COUNT ? exit_statuses[status] : CLI_FAILED;
+}
+
+bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
+               plm_operands *operands, int *exit_status)
+{
+    plm_status status = plm_options_parse(syntax, argc, argv, settings, operands);
+    if (status == PLM_OK && !operands->help)
+        return true;
+    if (status == PLM_OK) {
+        char *help = NULL;
+        status = plm_options_help(syntax, &help);
+        if (status == PLM_OK)
+            fputs(help, stdout);
+        plm_options_help_free(help);
+    }
+    *exit_status = cli_finish(status);
+    return false;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the commands of the program share. A command is one file cmd_NAME.c with one function, named
+ * here and in the table of main.c: it reads its line, calls the library, renders the answer on
+ * standard output and returns the exit status. It sees the public headers only.
+ *
+ *     int cmd_bill(int argc, char **argv)
+ *     {
+ *         settings settings;
+ *         plm_operands operands;
+ *         int exit_status;
+ *         if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
+ *             return exit_status;
+ *         plm_status status = ...;
+ *         return cli_finish(status);
+ *     }
+ */
+#ifndef PLM_CLI_H
+#define PLM_CLI_H
+
+#include <stdbool.h>
+
+#include "plimsoll/options.h"
+#include "plimsoll/status.h"
+
+/* Exit statuses of the program. */
+enum {
+    CLI_DONE = 0,
+    CLI_NO = 1,    /* the answer is no: a budget that is too small, a check that failed */
+    CLI_WRONG = 2, /* wrong use or bad input */
+    CLI_FAILED = 3 /* the machine or the program failed */
+};
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary;               /* a few words, lower case, no full stop */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+} cli_command;
+
+/*
+ * Reads a command's line. True when the command may go on; false when *exit_status is already the
+ * answer: the help was printed, or the line that says what was wrong.
+ */
+bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
+               plm_operands *operands, int *exit_status);
+
+/* The exit status of a plm_status; a failure prints its message as one line on standard error. */
+int cli_finish(plm_status status);
+
+/* Prints "plimsoll: ..." on standard error and returns CLI_WRONG. */
+int cli_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* The program: a table of commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "plimsoll/nearest.h"
+#include "plimsoll/version.h"
+
+/* In the order in which a newcomer meets them; ended by a row without a name. */
+static const cli_command commands[] = {
+    {NULL, NULL, NULL},
+};
+
+static void print_usage(FILE *stream)
+{
+    fputs("Plimsoll trains transformers inside a stated memory budget and explains every byte.\n\n"
+          "usage: plimsoll COMMAND [options]\n",
+          stream);
+    if (commands[0].name)
+        fputs("\ncommands:\n", stream);
+    for (const cli_command *command = commands; command->name; command++)
+        fprintf(stream, "  %-12s%s\n", command->name, command->summary);
+    fputs("\noptions:\n"
+          "  --help      print this text; after a command, its own\n"
+          "  --version   print the version\n"
+          "\n"
+          "exit status: 0 done; 1 the answer is no; 2 wrong use or bad input; 3 failed\n",
+          stream);
+}
+
+static int unknown(const char *word)
+{
+    const char *what = word[0] == '-' ? "option" : "command";
+    plm_nearest nearest = {.word = word};
+    for (const cli_command *command = commands; command->name; command++)
+        plm_nearest_offer(&nearest, command->name);
+    plm_nearest_offer(&nearest, "--help");
+    plm_nearest_offer(&nearest, "--version");
+    if (nearest.name)
+        return cli_wrong("unknown %s '%s'; did you mean %s?", what, word, nearest.name);
+    return cli_wrong("unknown %s '%s'; see plimsoll --help", what, word);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return CLI_WRONG;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_usage(stdout);
+        return CLI_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("plimsoll %s\n", plm_version());
+        return CLI_DONE;
+    }
+    for (const cli_command *command = commands; command->name; command++)
+        if (strcmp(argv[1], command->name) == 0)
+            return command->run(argc - 1, argv + 1);
+    return unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int exit_status = run(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) { /* a full disk must not look like success */
+        fputs("plimsoll: cannot write to standard output\n", stderr);
+        return CLI_FAILED;
+    }
+    return exit_status;
+}
