@@ -158,6 +158,9 @@ plm_tensor plm_select(plm_graph *graph, plm_tensor x);
  */
 plm_tensor plm_cross_entropy(plm_graph *graph, plm_tensor logits, plm_tensor targets);
 
+/* Gives a result a name of its own, by which bills call it: "logits". Returns the tensor. */
+plm_tensor plm_name(plm_graph *graph, plm_tensor tensor, const char *name);
+
 /* Marks the tensor whose content the host reads after the program (the logits of GENERATE). */
 void plm_output(plm_graph *graph, plm_tensor tensor);
 

@@ -307,6 +307,15 @@ plm_tensor plm_input(plm_graph *graph, const char *name, int32_t rank, const int
     return tensor;
 }
 
+plm_tensor plm_name(plm_graph *graph, plm_tensor tensor, const char *name)
+{
+    uint32_t id = 0;
+    if (tensor != PLM_TENSOR_NONE &&
+        plm__graph_check(graph, plm_intern_add(&graph->names, name, strlen(name), &id)))
+        graph->tensors.items[tensor].name = id;
+    return tensor;
+}
+
 void plm_output(plm_graph *graph, plm_tensor tensor)
 {
     if (tensor != PLM_TENSOR_NONE)

@@ -93,10 +93,10 @@ void plm__gpt_build(plm_graph *g, const void *config, plm_program program, int64
     plm_layer(g, "head");
     if (program == PLM_PROGRAM_GENERATE) {
         x = norm(g, "ln", plm_select(g, x), m->width);
-        plm_output(g, plm_linear(g, x, table, PLM_TENSOR_NONE));
+        plm_output(g, plm_name(g, plm_linear(g, x, table, PLM_TENSOR_NONE), "logits"));
         return;
     }
     plm_tensor targets = plm_input(g, "targets", 2, shape);
     x = norm(g, "ln", x, m->width);
-    plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE), targets);
+    plm_cross_entropy(g, plm_name(g, plm_linear(g, x, table, PLM_TENSOR_NONE), "logits"), targets);
 }

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A plan told as a trace. The walk follows the schedule once: persistent blocks, then each program.
+ * At an operation, outputs are born before anything dies, except where an output takes a dying
+ * input's place: there the input's death comes first, at the same address.
+ */
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+
+typedef struct writer {
+    const plm_plan *plan;
+    const plm_graph *graph;
+    plm_trace *trace;
+    uint32_t *op_texts;    /* by operation: "attention.qkv linear", interned */
+    uint32_t *op_places;   /* by operation: the same behind its layer */
+    int32_t *readers;      /* by tensor: PLM_TRACE_KEPT_MAX operations + 1, 0 when fewer */
+    bool *live;            /* by storage */
+    plm_event *births;     /* by storage: its alloc event */
+    plm_tensor *tensor_of; /* by call storage: its tensor */
+    int64_t next_block;
+    int64_t time;
+} writer;
+
+static plm_status intern(writer *w, const char *text, uint32_t *id)
+{
+    return plm_trace_intern(w->trace, text, id);
+}
+
+static const char *graph_text(const writer *w, uint32_t id)
+{
+    return plm_intern_text(&w->graph->names, id);
+}
+
+/* "gelu gradient" for label "gelu", "attention.qkv linear" for label "attention.qkv". */
+static plm_status name_op(writer *w, int64_t index)
+{
+    const plm_op *op = &w->graph->ops.items[index];
+    const char *label = graph_text(w, op->label), *text = plm_op_info_of(op->kind)->text;
+    const char *layer = graph_text(w, op->layer);
+    bool says_it = strncmp(text, label, strlen(label)) == 0;
+    char name[256], place[384];
+    snprintf(name, sizeof name, "%s%s%s", says_it ? "" : label, says_it ? "" : " ", text);
+    snprintf(place, sizeof place, "%s%s%s", layer, layer[0] ? " " : "", name);
+    PLM_TRY(intern(w, name, &w->op_texts[index]));
+    return intern(w, place, &w->op_places[index]);
+}
+
+static void add_reader(writer *w, plm_tensor tensor, int64_t op)
+{
+    if (tensor == PLM_TENSOR_NONE)
+        return;
+    if (plm__plan_is_kept(w->plan, tensor)) {
+        plm_program program =
+            w->graph->storages.items[plm_graph_tensor(w->graph, tensor)->storage].program;
+        if (op <= plm_graph_tensor(w->graph, w->graph->loss[program])->producer)
+            return; /* what it is kept for comes after the loss */
+    }
+    int32_t *list = &w->readers[(int64_t)tensor * PLM_TRACE_KEPT_MAX];
+    for (int i = 0; i < PLM_TRACE_KEPT_MAX; i++) {
+        if (list[i] == 0) {
+            list[i] = (int32_t)op + 1;
+            return;
+        }
+    }
+}
+
+static plm_status name_ops(writer *w)
+{
+    for (int64_t i = 0; i < w->graph->ops.count; i++) {
+        PLM_TRY(name_op(w, i));
+        for (int k = 0; k < PLM_OP_INPUTS_MAX; k++)
+            add_reader(w, w->graph->ops.items[i].in[k], i);
+    }
+    return PLM_OK;
+}
+
+static plm_role role_of(const writer *w, plm_tensor tensor)
+{
+    plm_role role = plm_graph_tensor(w->graph, tensor)->role;
+    if (role == PLM_ROLE_ACTIVATION && !plm__plan_is_kept(w->plan, tensor))
+        return PLM_ROLE_TEMPORARY;
+    return role;
+}
+
+/* The tensor's own name, or what its operation calls that output. */
+static const char *tensor_name(const writer *w, plm_tensor tensor)
+{
+    const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
+    if (info->name || info->producer < 0)
+        return graph_text(w, info->name);
+    const plm_op *op = &w->graph->ops.items[info->producer];
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+        if (op->out[i] == tensor)
+            return plm_op_output_name(op->kind, i);
+    return "";
+}
+
+static plm_status add_owner(writer *w, plm_tensor tensor, int32_t *index)
+{
+    const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
+    plm_owner owner = {.role = (int32_t)role_of(w, tensor),
+                       .dtype = (int32_t)info->shape.dtype,
+                       .rank = info->shape.rank,
+                       .frames = PLM_TRACE_NO_FRAMES};
+    for (int32_t i = 0; i < info->shape.rank; i++)
+        owner.shape[i] = info->shape.dims[i];
+    PLM_TRY(intern(w, graph_text(w, info->layer), &owner.layer));
+    PLM_TRY(intern(w, tensor_name(w, tensor), &owner.name));
+    if (info->producer >= 0) {
+        owner.op = w->op_texts[info->producer];
+        owner.made_by = w->op_places[info->producer];
+    }
+    const int32_t *readers = &w->readers[(int64_t)tensor * PLM_TRACE_KEPT_MAX];
+    for (int i = 0; i < PLM_TRACE_KEPT_MAX && readers[i]; i++)
+        owner.kept_for[i] = w->op_places[readers[i] - 1];
+    return plm_trace_add_owner(w->trace, &owner, index);
+}
+
+static plm_status add_alloc(writer *w, int32_t owner, size_t offset, size_t bytes, plm_event *event)
+{
+    *event = (plm_event){.time = w->time,
+                         .address = offset,
+                         .bytes_asked = bytes,
+                         .bytes_taken = plm_granules(bytes),
+                         .block = w->next_block++,
+                         .owner = owner,
+                         .kind = PLM_EVENT_BLOCK_ALLOC};
+    return plm_trace_add_event(w->trace, event);
+}
+
+static plm_status add_free(writer *w, plm_event event)
+{
+    event.kind = PLM_EVENT_BLOCK_FREE;
+    event.time = w->time;
+    return plm_trace_add_event(w->trace, &event);
+}
+
+static plm_status add_mark(writer *w, const char *text)
+{
+    plm_event event = {
+        .time = w->time, .block = -1, .owner = PLM_TRACE_NO_OWNER, .kind = PLM_EVENT_MARK};
+    PLM_TRY(intern(w, text, &event.label));
+    return plm_trace_add_event(w->trace, &event);
+}
+
+static plm_status add_block(writer *w, plm_tensor tensor, size_t offset, plm_event *event)
+{
+    int32_t owner;
+    PLM_TRY(add_owner(w, tensor, &owner));
+    return add_alloc(w, owner, offset, plm_graph_tensor(w->graph, tensor)->bytes, event);
+}
+
+/* The step record, then every tensor that belongs to a parameter, a block of its own in its flat
+ * storage. */
+static plm_status add_persistent(writer *w)
+{
+    plm_event event;
+    PLM_TRY(add_mark(w, "persistent"));
+    PLM_TRY(add_block(w, PLM_TENSOR_STEP, w->plan->places[0].offset, &event));
+    for (int64_t i = 0; i < w->graph->parameters.count; i++) {
+        for (int flat = 0; flat < PLM_FLAT_COUNT; flat++) {
+            plm_tensor tensor = w->graph->parameters.items[i].flat[flat];
+            if (tensor == PLM_TENSOR_NONE)
+                continue;
+            const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
+            PLM_TRY(
+                add_block(w, tensor, w->plan->places[info->storage].offset + info->offset, &event));
+        }
+    }
+    return PLM_OK;
+}
+
+static plm_status add_birth(writer *w, plm_tensor tensor)
+{
+    int32_t storage = plm_graph_tensor(w->graph, tensor)->storage;
+    const plm_place *place = &w->plan->places[storage];
+    if (place->takes >= 0) {
+        PLM_TRY(add_free(w, w->births[place->takes]));
+        w->live[place->takes] = false;
+    }
+    w->live[storage] = true;
+    return add_block(w, tensor, place->offset, &w->births[storage]);
+}
+
+static plm_status add_workspace(writer *w, int64_t index, plm_event *event)
+{
+    const plm_workspace *workspace = &w->plan->workspaces[index];
+    plm_owner owner = {.role = PLM_ROLE_WORKSPACE,
+                       .dtype = -1,
+                       .frames = PLM_TRACE_NO_FRAMES,
+                       .op = w->op_texts[index],
+                       .made_by = w->op_places[index]};
+    owner.kept_for[0] = w->op_places[index];
+    int32_t owner_index;
+    PLM_TRY(intern(w, graph_text(w, w->graph->ops.items[index].layer), &owner.layer));
+    PLM_TRY(intern(w, "workspace", &owner.name));
+    PLM_TRY(plm_trace_add_owner(w->trace, &owner, &owner_index));
+    return add_alloc(w, owner_index, workspace->offset, workspace->bytes, event);
+}
+
+/* The program's storages that die at `position`; `next` walks the storages sorted by death. */
+static plm_status add_deaths(writer *w, const int32_t *by_death, int64_t count, int32_t position,
+                             int64_t *next)
+{
+    for (; *next < count && w->plan->places[by_death[*next]].death <= position; ++*next) {
+        int32_t storage = by_death[*next];
+        if (w->live[storage])
+            PLM_TRY(add_free(w, w->births[storage]));
+        w->live[storage] = false;
+    }
+    return PLM_OK;
+}
+
+static plm_status walk_ops(writer *w, plm_op_range range, const int32_t *by_death, int64_t count)
+{
+    int64_t next = 0;
+    for (int64_t i = range.begin; i < range.end; i++, w->time++) {
+        const plm_op *op = &w->graph->ops.items[i];
+        plm_event workspace;
+        for (int k = 0; k < PLM_OP_OUTPUTS_MAX; k++)
+            if (op->out[k] != PLM_TENSOR_NONE)
+                PLM_TRY(add_birth(w, op->out[k]));
+        bool has_workspace = w->plan->workspaces[i].bytes > 0;
+        if (has_workspace) {
+            PLM_TRY(add_workspace(w, i, &workspace));
+            PLM_TRY(add_free(w, workspace));
+        }
+        PLM_TRY(add_deaths(w, by_death, count, (int32_t)(i - range.begin), &next));
+    }
+    return PLM_OK;
+}
+
+/* Sorts the program's call storages by death: counting sort, stable. */
+static int64_t sort_by_death(const writer *w, plm_program program, int32_t *starts, int32_t *sorted)
+{
+    const plm_op_range range = w->graph->programs[program];
+    int64_t count = 0, positions = range.end - range.begin;
+    memset(starts, 0, (size_t)(positions + 1) * sizeof *starts);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < w->graph->storages.count; i++) {
+            const plm_storage *storage = &w->graph->storages.items[i];
+            if (storage->scope != PLM_SCOPE_CALL || storage->program != program)
+                continue;
+            int32_t death = w->plan->places[i].death;
+            if (pass == 0)
+                starts[death + 1]++, count++;
+            else
+                sorted[starts[death]++] = (int32_t)i;
+        }
+        for (int64_t p = 0; pass == 0 && p < positions; p++)
+            starts[p + 1] += starts[p];
+    }
+    return count;
+}
+
+static plm_status walk_program(writer *w, plm_program program)
+{
+    const plm_op_range range = w->graph->programs[program];
+    if (range.begin == range.end)
+        return PLM_OK;
+    int32_t *starts = NULL, *sorted = NULL;
+    plm_status status;
+    PLM_TRY_DONE(plm_host_alloc((size_t)(range.end - range.begin + 1) * sizeof *starts, &starts));
+    PLM_TRY_DONE(plm_host_alloc((size_t)w->graph->storages.count * sizeof *sorted, &sorted));
+    int64_t count = sort_by_death(w, program, starts, sorted);
+    PLM_TRY_DONE(add_mark(w, plm_program_text(program)));
+    for (int64_t i = 0; i < count; i++)
+        if (plm_graph_tensor(w->graph, w->tensor_of[sorted[i]])->producer < 0)
+            PLM_TRY_DONE(add_birth(w, w->tensor_of[sorted[i]]));
+    status = walk_ops(w, range, sorted, count);
+done:
+    plm_host_free(sorted);
+    plm_host_free(starts);
+    return status;
+}
+
+static plm_status start(writer *w)
+{
+    size_t ops = (size_t)w->graph->ops.count, storages = (size_t)w->graph->storages.count;
+    PLM_TRY(plm_trace_create(&w->trace));
+    PLM_TRY(plm_host_alloc(ops * sizeof *w->op_texts, &w->op_texts));
+    PLM_TRY(plm_host_alloc(ops * sizeof *w->op_places, &w->op_places));
+    PLM_TRY(plm_host_alloc(
+        (size_t)w->graph->tensors.count * PLM_TRACE_KEPT_MAX * sizeof *w->readers, &w->readers));
+    PLM_TRY(plm_host_alloc(storages * sizeof *w->live, &w->live));
+    PLM_TRY(plm_host_alloc(storages * sizeof *w->births, &w->births));
+    PLM_TRY(plm_host_alloc(storages * sizeof *w->tensor_of, &w->tensor_of));
+    for (int64_t i = 0; i < w->graph->tensors.count; i++)
+        w->tensor_of[w->graph->tensors.items[i].storage] = (plm_tensor)i;
+    return name_ops(w);
+}
+
+plm_status plm_plan_trace(const plm_plan *plan, plm_trace **trace)
+{
+    writer w = {.plan = plan, .graph = plan->graph};
+    plm_status status;
+    PLM_TRY_DONE(start(&w));
+    PLM_TRY_DONE(add_persistent(&w));
+    for (int program = 0; program < PLM_PROGRAM_COUNT; program++)
+        PLM_TRY_DONE(walk_program(&w, (plm_program)program));
+    *trace = w.trace;
+    w.trace = NULL;
+done:
+    plm_trace_destroy(w.trace);
+    plm_host_free(w.op_texts);
+    plm_host_free(w.op_places);
+    plm_host_free(w.readers);
+    plm_host_free(w.live);
+    plm_host_free(w.births);
+    plm_host_free(w.tensor_of);
+    return status;
+}
