@@ -37,6 +37,9 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
+/* The commands. */
+int cmd_train(int argc, char **argv);
+
 /*
  * Reads a command's line. True when the command may go on; false when *exit_status is already the
  * answer: the help was printed, or the line that says what was wrong.

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The strategy as JSON: one table of fields, each with its reader. */
-#include "plimsoll/strategy.h"
+#include "graph/strategy.h"
 
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
 
 static const char *const attention_texts[] = {
     [PLM_ATTENTION_FUSED] = "fused",
@@ -99,4 +98,13 @@ plm_status plm_strategy_load(const char *path, plm_strategy *strategy)
     plm_status status = plm_strategy_read(path, file.bytes, file.byte_count, strategy);
     plm_file_unmap(&file);
     return status;
+}
+
+void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_strategy *strategy)
+{
+    plm_json_begin_object(writer, key);
+    plm_json_int(writer, "micro_batch", strategy->micro_batch);
+    plm_json_text(writer, "precision", plm_dtype_text(strategy->precision));
+    plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
+    plm_json_end(writer);
 }

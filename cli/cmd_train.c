@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* plimsoll train: plans, then trains inside the budget. */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "plimsoll/size.h"
+#include "plimsoll/train.h"
+
+enum { SAMPLE_MAX = 4096 }; /* bytes of generated text */
+
+#define TEMPERATURE 0.8
+
+typedef struct train_options {
+    const char *data;
+    size_t budget_bytes;
+    int64_t batch;
+    int64_t micro_batch;
+    int64_t sequence;
+    int attention;
+    const char *strategy;
+    int64_t steps;
+    double learning_rate;
+    int64_t warmup;
+    double weight_decay;
+    double clip;
+    int64_t seed;
+    int64_t eval_every;
+    int64_t eval_sequences;
+    int64_t sample;
+    const char *prompt;
+    int64_t threads;
+    bool json;
+} train_options;
+
+static const plm_option options[] = {
+    {"data", PLM_OPTION_TEXT, offsetof(train_options, data), "FILE", NULL, NULL,
+     "text to train on, read as bytes; its last tenth is held out", NULL},
+    {"budget", PLM_OPTION_SIZE, offsetof(train_options, budget_bytes), "SIZE", NULL, NULL,
+     "memory that the run may use; default: what the machine has available", NULL},
+    {"batch", PLM_OPTION_COUNT, offsetof(train_options, batch), "N", "8", NULL,
+     "sequences in one update", NULL},
+    {"micro-batch", PLM_OPTION_COUNT, offsetof(train_options, micro_batch), "N", NULL, NULL,
+     "sequences held at once, a divisor of the batch; default: the most that fit", NULL},
+    {"seq", PLM_OPTION_COUNT, offsetof(train_options, sequence), "N", NULL, NULL,
+     "tokens of a sequence; default: the model's context", NULL},
+    {"attention", PLM_OPTION_CHOICE, offsetof(train_options, attention), "FORM", "fused",
+     "fused|plain", "how attention is computed", NULL},
+    {"strategy", PLM_OPTION_TEXT, offsetof(train_options, strategy), "FILE", NULL, NULL,
+     "JSON that fixes every choice; goes before --micro-batch and --attention", NULL},
+    {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},
+    {"lr", PLM_OPTION_REAL, offsetof(train_options, learning_rate), "RATE", "6e-4", NULL,
+     "largest learning rate; falls to a tenth along a cosine", NULL},
+    {"warmup", PLM_OPTION_INTEGER, offsetof(train_options, warmup), "N", NULL, NULL,
+     "updates over which the rate rises; default: a twentieth of the steps", NULL},
+    {"weight-decay", PLM_OPTION_REAL, offsetof(train_options, weight_decay), "RATE", "0.1", NULL,
+     "of weights and embeddings, not of biases and normalisations", NULL},
+    {"clip", PLM_OPTION_REAL, offsetof(train_options, clip), "NORM", "1.0", NULL,
+     "largest global norm of the gradient; 0 is off", NULL},
+    {"seed", PLM_OPTION_INTEGER, offsetof(train_options, seed), "N", "1", NULL,
+     "of first values, order of the data and dropout", NULL},
+    {"eval-every", PLM_OPTION_INTEGER, offsetof(train_options, eval_every), "N", "0", NULL,
+     "updates between evaluations; 0: only at the end", NULL},
+    {"eval-sequences", PLM_OPTION_INTEGER, offsetof(train_options, eval_sequences), "N", "64", NULL,
+     "held-out sequences evaluated, evenly spread; 0: all", NULL},
+    {"sample", PLM_OPTION_INTEGER, offsetof(train_options, sample), "N", "0", NULL,
+     "bytes of text to generate at the end", NULL},
+    {"prompt", PLM_OPTION_TEXT, offsetof(train_options, prompt), "TEXT", "", NULL,
+     "what the sample continues", NULL},
+    {"threads", PLM_OPTION_INTEGER, offsetof(train_options, threads), "N", "0", NULL,
+     "threads that compute; 0: as many as the machine has", NULL},
+    {"json", PLM_OPTION_FLAG, offsetof(train_options, json), NULL, NULL, NULL,
+     "one JSON object a line, the summary last", NULL},
+};
+
+static const plm_syntax syntax = {
+    .command = "plimsoll train",
+    .summary = "Plans a training run for a budget, then trains inside it.",
+    .operands = "MODEL",
+    .operands_least = 1,
+    .operands_most = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .example = "plimsoll train gpt:layers=4,width=128,heads=4,context=128,vocab=256 "
+               "--data data/text.txt --budget 64MiB --batch 32 --steps 30",
+};
+
+static plm_status take_settings(const train_options *o, const char *model,
+                                plm_train_settings *settings)
+{
+    plm_status status = plm_model_parse(model, &settings->model);
+    if (status != PLM_OK)
+        return status;
+    settings->strategy = plm_strategy_default();
+    settings->strategy.micro_batch = o->micro_batch;
+    settings->strategy.attention = o->attention == 0 ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN;
+    settings->data_path = o->data;
+    settings->budget_bytes = o->budget_bytes;
+    settings->batch = o->batch;
+    settings->sequence = o->sequence ? o->sequence : settings->model.context;
+    settings->steps = o->steps;
+    settings->warmup = o->warmup >= 0 ? o->warmup : o->steps / 20;
+    settings->hyper = plm_hyper_default();
+    settings->hyper.learning_rate = (float)o->learning_rate;
+    settings->hyper.weight_decay = (float)o->weight_decay;
+    settings->hyper.clip_norm = (float)o->clip;
+    settings->seed = (uint64_t)o->seed;
+    settings->eval_every = o->eval_every;
+    settings->eval_sequences = o->eval_sequences;
+    settings->threads = (int32_t)o->threads;
+    if (o->strategy)
+        return plm_strategy_load(o->strategy, &settings->strategy);
+    return PLM_OK;
+}
+
+/* "1:23" or "2:03:04" */
+static const char *clock_text(double seconds, char text[32])
+{
+    long whole = lround(seconds);
+    if (whole >= 3600)
+        snprintf(text, 32, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, 32, "%ld:%02ld", whole / 60, whole % 60);
+    return text;
+}
+
+typedef struct display {
+    bool json;
+    bool live;                /* a terminal: one line that is written again and again */
+    double next_line_seconds; /* not a terminal: when the next plain line is due */
+} display;
+
+static void print_line(const plm_train_progress *p, const char *end)
+{
+    char used[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT], left[32];
+    printf("step %*lld/%lld  loss %7.4f  %7.0f tokens/s  %s of %s  %s left",
+           snprintf(NULL, 0, "%lld", (long long)p->steps), (long long)p->step, (long long)p->steps,
+           p->loss, p->tokens_per_second, plm_size_format(p->used_bytes, used),
+           plm_size_format(p->budget_bytes, budget), clock_text(p->remaining_seconds, left));
+    if (p->skipped)
+        printf("  skipped: the gradient was not finite");
+    if (p->evaluated)
+        printf("  validation %.4f", p->validation_loss);
+    fputs(end, stdout);
+    fflush(stdout);
+}
+
+static bool show_progress(const plm_train_progress *p, void *user)
+{
+    display *d = user;
+    if (d->json) {
+        char *line = NULL;
+        if (plm_train_progress_json(p, &line) != PLM_OK)
+            return false;
+        puts(line);
+        fflush(stdout);
+        plm_train_json_free(line);
+        return true;
+    }
+    bool last = p->step == p->steps;
+    if (d->live) {
+        fputs("\r\033[K", stdout);
+        print_line(p, p->evaluated || last ? "\n" : "");
+    } else if (p->step == 1 || last || p->evaluated || p->elapsed_seconds >= d->next_line_seconds) {
+        print_line(p, "\n");
+        d->next_line_seconds = p->elapsed_seconds + 5;
+    }
+    return true;
+}
+
+static void print_plan(const plm_trainer *trainer)
+{
+    plm_plan_summary s = plm_plan_summarize(plm_trainer_plan(trainer));
+    char peak[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT], persistent[PLM_SIZE_TEXT],
+        transient[PLM_SIZE_TEXT];
+    printf("plan: %lld sequences of %lld tokens an update, %lld at a time (%lld micro-batch%s), "
+           "%s attention, %s\n"
+           "      peak %s (%zu bytes) of a budget of %s: persistent %s, transient %s\n\n",
+           (long long)s.batch, (long long)s.sequence, (long long)s.strategy.micro_batch,
+           (long long)(s.batch / s.strategy.micro_batch),
+           s.batch == s.strategy.micro_batch ? "" : "es", plm_attention_text(s.strategy.attention),
+           plm_dtype_text(s.strategy.precision), plm_size_format(s.peak_bytes, peak), s.peak_bytes,
+           plm_size_format(plm_trainer_budget(trainer), budget),
+           plm_size_format(s.persistent_bytes, persistent),
+           plm_size_format(s.transient_bytes, transient));
+}
+
+static void print_result(const plm_train_result *r)
+{
+    char budget[PLM_SIZE_TEXT], spent[32];
+    printf("\ntrained %lld steps in %s, %.0f tokens/s; loss %.4f at first, %.4f at last\n",
+           (long long)r->steps, clock_text(r->seconds, spent), r->tokens_per_second, r->first_loss,
+           r->last_loss);
+    printf("validation loss %.4f nats over %lld held-out bytes; a bigram model scores %.4f "
+           "(%.4f %s)\n",
+           r->validation_loss, (long long)r->validation_targets, r->bigram_loss,
+           fabs(r->bigram_loss - r->validation_loss),
+           r->validation_loss < r->bigram_loss ? "worse" : "better");
+    printf("memory: predicted peak %zu bytes, measured peak %zu bytes, %s; budget %s\n",
+           r->predicted_peak_bytes, r->measured_peak_bytes,
+           r->predicted_peak_bytes == r->measured_peak_bytes ? "equal" : "NOT EQUAL",
+           plm_size_format(r->budget_bytes, budget));
+}
+
+static plm_status print_sample(plm_trainer *trainer, const train_options *o)
+{
+    if (o->sample == 0 || o->json)
+        return PLM_OK;
+    char text[SAMPLE_MAX + 1];
+    plm_status status = plm_trainer_sample(trainer, o->prompt, o->sample, TEMPERATURE, text);
+    if (status == PLM_OK)
+        printf("\nsample:\n%s%s\n", o->prompt, text);
+    return status;
+}
+
+static plm_status train(const plm_train_settings *settings, const train_options *o)
+{
+    plm_trainer *trainer = NULL;
+    plm_status status = plm_trainer_create(settings, &trainer);
+    if (status != PLM_OK)
+        return status;
+    display shown = {.json = o->json, .live = isatty(STDOUT_FILENO) != 0};
+    plm_train_observer observer = {show_progress, &shown};
+    plm_train_result result;
+    if (!o->json)
+        print_plan(trainer);
+    status = plm_trainer_run(trainer, &observer, &result);
+    if (status == PLM_OK && o->json) {
+        char *line = NULL;
+        status = plm_train_result_json(&result, &line);
+        if (status == PLM_OK)
+            puts(line);
+        plm_train_json_free(line);
+    } else if (status == PLM_OK) {
+        print_result(&result);
+        status = print_sample(trainer, o);
+    }
+    plm_trainer_destroy(trainer);
+    return status;
+}
+
+int cmd_train(int argc, char **argv)
+{
+    train_options o;
+    plm_operands operands;
+    int exit_status;
+    if (!cli_parse(&syntax, argc, argv, &o, &operands, &exit_status))
+        return exit_status;
+    if (!o.data)
+        return cli_wrong("train wants --data FILE, a text to train on");
+    if (o.sample > SAMPLE_MAX)
+        return cli_wrong("wanted a --sample of at most %d bytes, found %lld", SAMPLE_MAX,
+                         (long long)o.sample);
+    plm_train_settings settings = {0};
+    plm_status status = take_settings(&o, operands.items[0], &settings);
+    if (status == PLM_OK && settings.sequence > settings.model.context)
+        fprintf(stderr, "plimsoll: the position table of %s is enlarged from %lld to %lld rows\n",
+                settings.model.name, (long long)settings.model.context,
+                (long long)settings.sequence);
+    if (status == PLM_OK)
+        status = train(&settings, &o);
+    return cli_finish(status);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session: a plan bound to a device. Creating one takes the arena, exactly as large as the plan
+ * says, and makes every operation ready; after that nothing is allocated. One thread uses a
+ * session.
+ */
+#ifndef PLIMSOLL_SESSION_H
+#define PLIMSOLL_SESSION_H
+
+#include "plimsoll/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct plm_session plm_session;
+
+/* The scalars of one update. */
+typedef struct plm_hyper {
+    float learning_rate;
+    float weight_decay; /* of the parameters that decay */
+    float beta1, beta2, epsilon;
+    float clip_norm; /* largest global norm of the gradient, 0: no clipping */
+} plm_hyper;
+
+/* AdamW as GPT-2 is trained: learning rate 6e-4, decay 0.1, betas 0.9 and 0.95, epsilon 1e-8,
+ * clipping at 1. */
+plm_hyper plm_hyper_default(void);
+
+typedef struct plm_step_result {
+    double loss;         /* sum of token losses / counted targets, nats; 0 when none was counted */
+    int64_t counted;     /* targets counted in the window */
+    float gradient_norm; /* before clipping */
+    bool skipped;        /* the gradient was not finite: nothing was changed */
+} plm_step_result;
+
+/*
+ * *session = the plan on the device, parameters at their first values for `seed`. Plan and device
+ * are borrowed until the session ends. PLM_ERROR_DEVICE_MEMORY when the device does not hand out
+ * the arena: nothing is taken then.
+ */
+PLM_MUST_USE plm_status plm_session_create(const plm_plan *plan, plm_device *device, uint64_t seed,
+                                           plm_session **session);
+
+/* Gives the arena back. NULL is allowed. */
+void plm_session_destroy(plm_session *session);
+
+/*
+ * One update from a window of `sequences` sequences, 1 to the plan's batch: tokens and targets
+ * [sequences, T] int32, negative targets not counted. The window is cut into micro-batches, the
+ * last filled up with sequences that do not count; gradients are those of the sum of token losses
+ * over the number of counted targets of the whole window. `step` counts updates from 0 and keys the
+ * dropout masks. PLM_ERROR_ARGUMENT for ids outside the model's tables, before anything is changed.
+ */
+PLM_MUST_USE plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper *hyper,
+                                         int64_t sequences, const int32_t *tokens,
+                                         const int32_t *targets, plm_step_result *result);
+
+/* *loss_sum and *counted = token losses of any number of sequences, without dropout or gradients.
+ */
+PLM_MUST_USE plm_status plm_session_evaluate(plm_session *session, int64_t sequences,
+                                             const int32_t *tokens, const int32_t *targets,
+                                             double *loss_sum, int64_t *counted);
+
+/*
+ * logits [V] = scores of the token that follows tokens[0..count-1], 1 <= count <= T. `logits` is
+ * the caller's, `vocab` long: PLM_ERROR_ARGUMENT when that is not the model's.
+ */
+PLM_MUST_USE plm_status plm_session_generate(plm_session *session, int64_t count,
+                                             const int32_t *tokens, int64_t vocab, float *logits);
+
+/* What is read or written of a parameter. */
+typedef enum plm_parameter_part {
+    PLM_PART_VALUE,
+    PLM_PART_GRADIENT, /* of the last window, before clipping */
+    PLM_PART_MOMENT1,
+    PLM_PART_MOMENT2
+} plm_parameter_part;
+
+/* Copies a parameter by its full name, `count` elements; PLM_ERROR_ARGUMENT for an unknown name or
+ * another count. */
+PLM_MUST_USE plm_status plm_session_read(plm_session *session, const char *name,
+                                         plm_parameter_part part, int64_t count, float *values);
+PLM_MUST_USE plm_status plm_session_write(plm_session *session, const char *name,
+                                          plm_parameter_part part, int64_t count,
+                                          const float *values);
+
+/* What the run used, counted by the device when it handed memory out. */
+typedef struct plm_session_measure {
+    size_t peak_bytes;         /* high water of what the device handed out, and its overhead */
+    bool last_granule_written; /* the arena's last granule no longer holds what the device put there
+                                */
+} plm_session_measure;
+
+PLM_MUST_USE plm_status plm_session_measure_memory(plm_session *session,
+                                                   plm_session_measure *measure);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

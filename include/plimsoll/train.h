@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Training inside a budget: data, plan, session and loop in one object.
+ *
+ *     plm_trainer *trainer = NULL;
+ *     plm_train_result result;
+ *     PLM(plm_trainer_create(&settings, &trainer));      reads the data, plans; refuses what does
+ * not fit PLM(plm_trainer_run(trainer, &observer, &result)); takes the arena, trains, evaluates
+ *     plm_trainer_destroy(trainer);
+ *
+ * One thread uses a trainer; kernels use the threads that the settings name.
+ */
+#ifndef PLIMSOLL_TRAIN_H
+#define PLIMSOLL_TRAIN_H
+
+#include "plimsoll/model.h"
+#include "plimsoll/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct plm_train_settings {
+    plm_model model;
+    const char *data_path;  /* borrowed until the trainer ends */
+    size_t budget_bytes;    /* 0: the memory that this machine has available */
+    plm_strategy strategy;  /* micro-batch 0: the largest that fits */
+    int64_t batch;          /* sequences in one update */
+    int64_t sequence;       /* tokens of each; longer than the model's context enlarges its table */
+    int64_t steps;          /* updates */
+    int64_t warmup;         /* updates over which the learning rate rises from 0 */
+    plm_hyper hyper;        /* learning_rate is the largest; it falls to a tenth along a cosine */
+    uint64_t seed;          /* of first values, data order and dropout */
+    int64_t eval_every;     /* updates between evaluations, 0: only at the end */
+    int64_t eval_sequences; /* held-out windows used, evenly spread; 0: all */
+    int32_t threads;        /* 0: as many as the machine gives */
+} plm_train_settings;
+
+typedef struct plm_trainer plm_trainer;
+
+/* After each update. */
+typedef struct plm_train_progress {
+    int64_t step; /* updates done, from 1 */
+    int64_t steps;
+    double loss; /* mean over the window's counted targets, nats */
+    double learning_rate;
+    double gradient_norm;     /* before clipping */
+    bool skipped;             /* the gradient was not finite: nothing was changed */
+    double tokens_per_second; /* of the updates so far, evaluation not counted */
+    double elapsed_seconds;   /* since the first update began */
+    double remaining_seconds; /* at the rate so far */
+    size_t used_bytes;        /* high water so far, counted by the device, with its overhead */
+    size_t budget_bytes;
+    bool evaluated;         /* validation_loss was measured after this update */
+    double validation_loss; /* nats, of the held-out windows used */
+} plm_train_progress;
+
+/* Called on the training thread; false stops the run after this update. NULL functions are skipped.
+ */
+typedef struct plm_train_observer {
+    bool (*progress)(const plm_train_progress *progress, void *user);
+    void *user;
+} plm_train_observer;
+
+typedef struct plm_train_result {
+    int64_t steps; /* updates done */
+    double first_loss;
+    double last_loss;
+    double validation_loss;
+    int64_t validation_targets; /* that it is the mean of */
+    double bigram_loss;         /* what a bigram model scores on the whole held-out part */
+    double tokens_per_second;
+    double seconds;
+    int64_t skipped_steps;
+    size_t budget_bytes;
+    size_t predicted_peak_bytes; /* the plan's */
+    size_t measured_peak_bytes;  /* counted by the device, never copied from the plan */
+    bool last_granule_written;
+    size_t resident_growth_bytes; /* by the operating system: resident now less resident just before
+                                     planning */
+    plm_strategy strategy;        /* that ran: given back, it fixes every choice */
+} plm_train_result;
+
+/*
+ * *trainer = everything up to the reservation. PLM_ERROR_ARGUMENT for settings out of range,
+ * PLM_ERROR_IO and PLM_ERROR_FORMAT for the data, PLM_ERROR_BUDGET when no allowed micro-batch
+ * fits, with the smallest budget named.
+ */
+PLM_MUST_USE plm_status plm_trainer_create(const plm_train_settings *settings,
+                                           plm_trainer **trainer);
+
+/* The plan that will run; borrowed. */
+const plm_plan *plm_trainer_plan(const plm_trainer *trainer);
+
+/* The budget that bounds the run: as stated, or found. */
+size_t plm_trainer_budget(const plm_trainer *trainer);
+
+/* Trains; once for each trainer. `observer` may be NULL. PLM_ERROR_DEVICE_MEMORY when the arena is
+ * not to be had. */
+PLM_MUST_USE plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *observer,
+                                        plm_train_result *result);
+
+/*
+ * After a run: continues `prompt` (bytes, may be empty) by `count` bytes drawn at `temperature` > 0
+ * into `out`
+ * (`count` + 1 long, NUL-ended; a token beyond a byte becomes '?'). The same seed gives the same
+ * text.
+ */
+PLM_MUST_USE plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t count,
+                                           double temperature, char *out);
+
+/* NULL is allowed. */
+void plm_trainer_destroy(plm_trainer *trainer);
+
+/* *line = one JSON object on one line, freed with plm_train_json_free. PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_train_progress_json(const plm_train_progress *progress, char **line);
+PLM_MUST_USE plm_status plm_train_result_json(const plm_train_result *result, char **line);
+
+/* NULL is allowed. */
+void plm_train_json_free(char *line);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

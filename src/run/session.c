@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The executor: one arena, every operation bound to its place in it, programs run in the order of
+ * the schedule. It decides nothing: what it runs, and where, is the plan's.
+ */
+#include "plimsoll/session.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "plan/plan.h"
+
+typedef struct bound_op {
+    plm_launch launch;
+    void *prepared;
+} bound_op;
+
+/* An input tensor of a program, found by name. */
+typedef struct bound_input {
+    uint8_t *data; /* NULL: the program has none of this name */
+    size_t bytes;
+} bound_input;
+
+struct plm_session {
+    const plm_plan *plan;
+    plm_device *device;
+    const plm_device_table *table;
+    uint8_t *arena;
+    bound_op *ops;
+    bound_input tokens[PLM_PROGRAM_COUNT];
+    bound_input targets[PLM_PROGRAM_COUNT];
+    plm_tensor logits;      /* output of GENERATE, PLM_TENSOR_NONE without one */
+    int64_t token_limit;    /* ids must be smaller: rows of the smallest table looked up */
+    int64_t target_limit;   /* targets must be smaller: width of the logits */
+    int32_t *padding;       /* [micro_batch, T] host copy of a micro-batch that must be filled up */
+    plm_step_record record; /* host side of the step record */
+};
+
+plm_hyper plm_hyper_default(void)
+{
+    return (plm_hyper){.learning_rate = 6e-4f,
+                       .weight_decay = 0.1f,
+                       .beta1 = 0.9f,
+                       .beta2 = 0.95f,
+                       .epsilon = 1e-8f,
+                       .clip_norm = 1.0f};
+}
+
+static uint8_t *address_of(const plm_session *session, plm_tensor tensor)
+{
+    const plm_tensor_info *info = plm_graph_tensor(session->plan->graph, tensor);
+    return session->arena + session->plan->places[info->storage].offset + info->offset;
+}
+
+static void bind(const plm_session *session, plm_tensor tensor, plm_operand *operand)
+{
+    if (tensor != PLM_TENSOR_NONE)
+        operand->data = address_of(session, tensor);
+}
+
+static plm_status bind_op(plm_session *session, int64_t index)
+{
+    const plm_op *op = &session->plan->graph->ops.items[index];
+    const plm_workspace *workspace = &session->plan->workspaces[index];
+    plm_launch *launch = &session->ops[index].launch;
+    plm__plan_launch(session->plan->graph, op, launch);
+    for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
+        bind(session, op->in[i], &launch->in[i]);
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+        bind(session, op->out[i], &launch->out[i]);
+    for (int i = 0; i < PLM_OP_EFFECTS_MAX; i++)
+        bind(session, op->effect[i], &launch->effect[i]);
+    if (workspace->bytes > 0)
+        launch->workspace = session->arena + workspace->offset;
+    launch->workspace_bytes = workspace->bytes;
+    launch->step = (plm_step_record *)(void *)address_of(session, PLM_TENSOR_STEP);
+    return session->table->prepare(session->device, launch, &session->ops[index].prepared);
+}
+
+static void find_tensors(plm_session *session)
+{
+    const plm_graph *graph = session->plan->graph;
+    for (int64_t i = 0; i < graph->tensors.count; i++) {
+        const plm_tensor_info *info = &graph->tensors.items[i];
+        const plm_storage *storage = &graph->storages.items[info->storage];
+        const char *name = plm_intern_text(&graph->names, info->name);
+        bound_input input = {address_of(session, (plm_tensor)i), info->bytes};
+        if (info->is_output && storage->program == PLM_PROGRAM_GENERATE)
+            session->logits = (plm_tensor)i;
+        if (info->role == PLM_ROLE_INPUT && strcmp(name, "tokens") == 0)
+            session->tokens[storage->program] = input;
+        if (info->role == PLM_ROLE_INPUT && strcmp(name, "targets") == 0)
+            session->targets[storage->program] = input;
+    }
+}
+
+static void find_limits(plm_session *session)
+{
+    const plm_graph *graph = session->plan->graph;
+    session->token_limit = session->target_limit = INT32_MAX;
+    for (int64_t i = 0; i < graph->ops.count; i++) {
+        const plm_op *op = &graph->ops.items[i];
+        if (op->kind == PLM_OP_EMBEDDING) {
+            int64_t rows = plm_graph_tensor(graph, op->in[1])->shape.dims[0];
+            if (rows < session->token_limit)
+                session->token_limit = rows;
+        } else if (op->kind == PLM_OP_CROSS_ENTROPY) {
+            const plm_shape *logits = &plm_graph_tensor(graph, op->in[0])->shape;
+            if (logits->dims[logits->rank - 1] < session->target_limit)
+                session->target_limit = logits->dims[logits->rank - 1];
+        }
+    }
+}
+
+static plm_status run_program(plm_session *session, plm_program program)
+{
+    const plm_op_range range = session->plan->graph->programs[program];
+    for (int64_t i = range.begin; i < range.end; i++)
+        PLM_TRY(session->table->launch(session->device, &session->ops[i].launch,
+                                       session->ops[i].prepared));
+    return PLM_OK;
+}
+
+/* Writes the host's part of the step record. */
+static plm_status write_record(plm_session *session)
+{
+    return session->table->copy_in(session->device, address_of(session, PLM_TENSOR_STEP),
+                                   &session->record, offsetof(plm_step_record, loss_sum));
+}
+
+static plm_status clear_loss(plm_session *session)
+{
+    return session->table->fill(
+        session->device, address_of(session, PLM_TENSOR_STEP) + offsetof(plm_step_record, loss_sum),
+        0, sizeof session->record.loss_sum);
+}
+
+static plm_status read_record(plm_session *session)
+{
+    PLM_TRY(session->table->copy_out(session->device, &session->record,
+                                     address_of(session, PLM_TENSOR_STEP), sizeof session->record));
+    return session->table->fence(session->device);
+}
+
+static plm_status start(plm_session *session, uint64_t seed)
+{
+    const plm_plan_summary *summary = &session->plan->summary;
+    const plm_graph *graph = session->plan->graph;
+    size_t padding = 2 * (size_t)(summary->strategy.micro_batch * summary->sequence);
+    PLM_TRY(plm_host_alloc(padding * sizeof(int32_t), &session->padding));
+    PLM_TRY(plm_host_alloc((size_t)graph->ops.count * sizeof *session->ops, &session->ops));
+    void *arena = NULL;
+    PLM_TRY(session->table->reserve(session->device, summary->arena_bytes, &arena));
+    session->arena = arena;
+    for (int64_t i = 0; i < graph->ops.count; i++)
+        PLM_TRY(bind_op(session, i));
+    find_tensors(session);
+    find_limits(session);
+    PLM_TRY(session->table->fill(session->device, session->arena, 0, summary->persistent_bytes));
+    session->record.seed = seed;
+    PLM_TRY(write_record(session));
+    PLM_TRY(run_program(session, PLM_PROGRAM_INITIALIZE));
+    return session->table->fence(session->device);
+}
+
+plm_status plm_session_create(const plm_plan *plan, plm_device *device, uint64_t seed,
+                              plm_session **session)
+{
+    plm_session *made = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    made->plan = plan;
+    made->device = device;
+    made->table = device->table;
+    made->logits = PLM_TENSOR_NONE;
+    plm_status status = start(made, seed);
+    if (status != PLM_OK) {
+        plm_session_destroy(made);
+        return status;
+    }
+    *session = made;
+    return PLM_OK;
+}
+
+void plm_session_destroy(plm_session *session)
+{
+    if (!session)
+        return;
+    for (int64_t i = 0; session->ops && i < session->plan->graph->ops.count; i++)
+        session->table->forget(session->device, session->ops[i].prepared);
+    if (session->arena)
+        session->table->release(session->device, session->arena,
+                                session->plan->summary.arena_bytes);
+    plm_host_free(session->ops);
+    plm_host_free(session->padding);
+    plm_host_free(session);
+}
+
+static plm_status check_ids(const char *what, const int32_t *ids, int64_t count, int64_t least,
+                            int64_t limit)
+{
+    for (int64_t i = 0; i < count; i++)
+        PLM_FAIL_IF(ids[i] < least || ids[i] >= limit, PLM_ERROR_ARGUMENT,
+                    "%s %" PRId64 " is %d; the model knows 0 to %" PRId64, what, i, ids[i],
+                    limit - 1);
+    return PLM_OK;
+}
+
+/* Checks a window's ids and counts its targets. */
+static plm_status check_window(const plm_session *session, int64_t sequences, const int32_t *tokens,
+                               const int32_t *targets, int64_t *counted)
+{
+    int64_t count = sequences * session->plan->summary.sequence;
+    PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
+    PLM_TRY(check_ids("target", targets, count, INT32_MIN, session->target_limit));
+    *counted = 0;
+    for (int64_t i = 0; i < count; i++)
+        *counted += targets[i] >= 0;
+    return PLM_OK;
+}
+
+static plm_status copy_input(plm_session *session, const bound_input *input, const int32_t *ids)
+{
+    return session->table->copy_in(session->device, input->data, ids, input->bytes);
+}
+
+/*
+ * Runs `program` on `sequences` sequences that begin at `first` of the window; fewer than a
+ * micro-batch are filled up with token 0 and targets that are not counted.
+ */
+static plm_status run_micro_batch(plm_session *session, plm_program program, int64_t first,
+                                  int64_t sequences, const int32_t *tokens, const int32_t *targets)
+{
+    int64_t length = session->plan->summary.sequence;
+    int64_t whole = session->plan->summary.strategy.micro_batch;
+    tokens += first * length;
+    targets += first * length;
+    if (sequences < whole) {
+        int32_t *padded_targets = session->padding + whole * length;
+        memset(session->padding, 0, (size_t)(whole * length) * sizeof *tokens);
+        memset(padded_targets, -1, (size_t)(whole * length) * sizeof *targets);
+        memcpy(session->padding, tokens, (size_t)(sequences * length) * sizeof *tokens);
+        memcpy(padded_targets, targets, (size_t)(sequences * length) * sizeof *targets);
+        tokens = session->padding;
+        targets = padded_targets;
+    }
+    session->record.sample_offset = (uint32_t)first;
+    PLM_TRY(write_record(session));
+    PLM_TRY(copy_input(session, &session->tokens[program], tokens));
+    PLM_TRY(copy_input(session, &session->targets[program], targets));
+    return run_program(session, program);
+}
+
+static plm_status run_window(plm_session *session, bool trains, int64_t sequences,
+                             const int32_t *tokens, const int32_t *targets)
+{
+    int64_t whole = session->plan->summary.strategy.micro_batch;
+    PLM_TRY(clear_loss(session));
+    for (int64_t first = 0; first < sequences; first += whole) {
+        int64_t count = sequences - first < whole ? sequences - first : whole;
+        plm_program program = !trains      ? PLM_PROGRAM_EVALUATE
+                              : first == 0 ? PLM_PROGRAM_FIRST
+                                           : PLM_PROGRAM_NEXT;
+        PLM_TRY(run_micro_batch(session, program, first, count, tokens, targets));
+    }
+    return PLM_OK;
+}
+
+static plm_status has_program(const plm_session *session, plm_program program)
+{
+    const plm_op_range range = session->plan->graph->programs[program];
+    PLM_FAIL_IF(range.begin == range.end, PLM_ERROR_STATE, "the plan has no program '%s'",
+                plm_program_text(program));
+    return PLM_OK;
+}
+
+plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper *hyper,
+                            int64_t sequences, const int32_t *tokens, const int32_t *targets,
+                            plm_step_result *result)
+{
+    int64_t counted;
+    PLM_TRY(has_program(session, PLM_PROGRAM_FIRST));
+    PLM_FAIL_IF(sequences < 1 || sequences > session->plan->summary.batch, PLM_ERROR_ARGUMENT,
+                "wanted 1 to %" PRId64 " sequences in a window, found %" PRId64,
+                session->plan->summary.batch, sequences);
+    PLM_TRY(check_window(session, sequences, tokens, targets, &counted));
+    plm_step_record *record = &session->record;
+    record->step = (uint32_t)step;
+    record->inverse_count = counted > 0 ? (float)(1.0 / (double)counted) : 0;
+    record->learning_rate = hyper->learning_rate;
+    record->weight_decay = hyper->weight_decay;
+    record->beta1 = hyper->beta1;
+    record->beta2 = hyper->beta2;
+    record->epsilon = hyper->epsilon;
+    record->clip_norm = hyper->clip_norm;
+    PLM_TRY(run_window(session, true, sequences, tokens, targets));
+    PLM_TRY(run_program(session, PLM_PROGRAM_UPDATE));
+    PLM_TRY(read_record(session));
+    *result = (plm_step_result){.loss = counted > 0 ? record->loss_sum / (double)counted : 0,
+                                .counted = counted,
+                                .gradient_norm = record->gradient_norm,
+                                .skipped = record->skip != 0};
+    return PLM_OK;
+}
+
+plm_status plm_session_evaluate(plm_session *session, int64_t sequences, const int32_t *tokens,
+                                const int32_t *targets, double *loss_sum, int64_t *counted)
+{
+    int64_t found;
+    PLM_TRY(has_program(session, PLM_PROGRAM_EVALUATE));
+    PLM_TRY(check_window(session, sequences, tokens, targets, &found));
+    PLM_TRY(run_window(session, false, sequences, tokens, targets));
+    PLM_TRY(read_record(session));
+    *loss_sum = session->record.loss_sum;
+    *counted = found;
+    return PLM_OK;
+}
+
+plm_status plm_session_generate(plm_session *session, int64_t count, const int32_t *tokens,
+                                int64_t vocab, float *logits)
+{
+    int64_t length = session->plan->summary.sequence;
+    PLM_TRY(has_program(session, PLM_PROGRAM_GENERATE));
+    PLM_FAIL_IF(count < 1 || count > length, PLM_ERROR_ARGUMENT,
+                "wanted 1 to %" PRId64 " tokens, found %" PRId64, length, count);
+    const plm_tensor_info *info = plm_graph_tensor(session->plan->graph, session->logits);
+    PLM_FAIL_IF(plm_shape_elements(&info->shape) != vocab, PLM_ERROR_ARGUMENT,
+                "wanted room for %" PRId64 " logits, found %" PRId64,
+                plm_shape_elements(&info->shape), vocab);
+    PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
+    memset(session->padding, 0, (size_t)length * sizeof *tokens);
+    memcpy(session->padding, tokens, (size_t)count * sizeof *tokens);
+    session->record.position = (int32_t)(count - 1);
+    PLM_TRY(write_record(session));
+    PLM_TRY(copy_input(session, &session->tokens[PLM_PROGRAM_GENERATE], session->padding));
+    PLM_TRY(run_program(session, PLM_PROGRAM_GENERATE));
+    PLM_TRY(session->table->copy_out(session->device, logits, address_of(session, session->logits),
+                                     info->bytes));
+    return session->table->fence(session->device);
+}
+
+/* The address of a parameter's part, checked against the caller's count. */
+static plm_status find_part(const plm_session *session, const char *name, plm_parameter_part part,
+                            int64_t count, uint8_t **address)
+{
+    static const plm_flat flats[] = {
+        [PLM_PART_VALUE] = PLM_FLAT_PARAMETER,
+        [PLM_PART_GRADIENT] = PLM_FLAT_GRADIENT,
+        [PLM_PART_MOMENT1] = PLM_FLAT_MOMENT1,
+        [PLM_PART_MOMENT2] = PLM_FLAT_MOMENT2,
+    };
+    const plm_graph *graph = session->plan->graph;
+    for (int64_t i = 0; i < graph->parameters.count; i++) {
+        plm_tensor tensor = graph->parameters.items[i].flat[flats[part]];
+        if (tensor == PLM_TENSOR_NONE ||
+            strcmp(plm_intern_text(&graph->names, plm_graph_tensor(graph, tensor)->name), name) !=
+                0)
+            continue;
+        int64_t elements = plm_shape_elements(&plm_graph_tensor(graph, tensor)->shape);
+        PLM_FAIL_IF(elements != count, PLM_ERROR_ARGUMENT,
+                    "parameter '%s' has %" PRId64 " elements, not %" PRId64, name, elements, count);
+        *address = address_of(session, tensor);
+        return PLM_OK;
+    }
+    return plm_fail(PLM_ERROR_ARGUMENT, "no parameter of this plan is called '%s'", name);
+}
+
+plm_status plm_session_read(plm_session *session, const char *name, plm_parameter_part part,
+                            int64_t count, float *values)
+{
+    uint8_t *address;
+    PLM_TRY(find_part(session, name, part, count, &address));
+    PLM_TRY(
+        session->table->copy_out(session->device, values, address, (size_t)count * sizeof *values));
+    return session->table->fence(session->device);
+}
+
+plm_status plm_session_write(plm_session *session, const char *name, plm_parameter_part part,
+                             int64_t count, const float *values)
+{
+    uint8_t *address;
+    PLM_TRY(find_part(session, name, part, count, &address));
+    return session->table->copy_in(session->device, address, values,
+                                   (size_t)count * sizeof *values);
+}
+
+plm_status plm_session_measure_memory(plm_session *session, plm_session_measure *measure)
+{
+    uint8_t last[PLM_GRANULE_BYTES];
+    const uint8_t *end = session->arena + session->plan->summary.arena_bytes;
+    PLM_TRY(session->table->copy_out(session->device, last, end - sizeof last, sizeof last));
+    PLM_TRY(session->table->fence(session->device));
+    bool written = false;
+    for (size_t i = 0; i < sizeof last; i++)
+        written |= last[i] != PLM_ARENA_PATTERN;
+    *measure = (plm_session_measure){.peak_bytes = plm_device_usage_of(session->device).peak_bytes +
+                                                   plm_device_overhead(session->device),
+                                     .last_granule_written = written};
+    return PLM_OK;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* The training loop and what stands around it: data, budget, plan, evaluation, sampling. */
+#include "plimsoll/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "base/size.h"
+#include "plimsoll/data.h"
+#include "train/schedule.h"
+
+enum { SITE_SAMPLE = 0x60000000 }; /* random numbers of drawn text */
+
+struct plm_trainer {
+    plm_train_settings settings;
+    plm_job job;
+    plm_corpus *corpus;
+    plm_device *device;
+    plm_plan *plan;
+    plm_session *session;
+    int32_t *tokens;  /* [batch, T] the window */
+    int32_t *targets; /* [batch, T] */
+    float *logits;    /* [V] of sampling, made when first wanted */
+    size_t budget_bytes;
+    size_t resident_before; /* just before planning */
+    double bigram_loss;
+};
+
+static plm_status check_settings(const plm_train_settings *s)
+{
+    PLM_FAIL_IF(s->batch < 1 || s->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, s->batch);
+    PLM_FAIL_IF(
+        s->sequence < 1 || s->steps < 1 || s->warmup < 0 || s->eval_every < 0 ||
+            s->eval_sequences < 0,
+        PLM_ERROR_ARGUMENT,
+        "wanted a sequence and steps of 1 or more and no negative count among the settings");
+    PLM_FAIL_IF(!(s->hyper.learning_rate > 0) || !isfinite(s->hyper.learning_rate),
+                PLM_ERROR_ARGUMENT, "wanted a learning rate over 0, found %g",
+                (double)s->hyper.learning_rate);
+    PLM_FAIL_IF(!(s->hyper.clip_norm >= 0) || !(s->hyper.weight_decay >= 0), PLM_ERROR_ARGUMENT,
+                "wanted clipping and weight decay of 0 or more, found %g and %g",
+                (double)s->hyper.clip_norm, (double)s->hyper.weight_decay);
+    return PLM_OK;
+}
+
+/* Finds the budget, plans, and makes the device that will hand out no more than the budget leaves
+ * it. */
+static plm_status plan_run(plm_trainer *trainer)
+{
+    const plm_train_settings *s = &trainer->settings;
+    trainer->budget_bytes = s->budget_bytes;
+    if (trainer->budget_bytes == 0)
+        PLM_TRY(plm_memory_available(&trainer->budget_bytes));
+    plm_device *planner = NULL;
+    PLM_TRY(plm_device_create_cpu(s->threads, 0, &planner));
+    size_t overhead = plm_device_overhead(planner);
+    plm_status status = plm_plan_for_budget(&trainer->job, &s->strategy, planner,
+                                            trainer->budget_bytes, NULL, &trainer->plan);
+    plm_device_destroy(planner);
+    PLM_TRY(status);
+    return plm_device_create_cpu(s->threads, trainer->budget_bytes - overhead, &trainer->device);
+}
+
+static plm_status start(plm_trainer *trainer)
+{
+    plm_train_settings *s = &trainer->settings;
+    PLM_TRY(check_settings(s));
+    if (s->sequence > s->model.context)
+        s->model.context = s->sequence;
+    trainer->job = (plm_job){.network = plm_model_network(&s->model),
+                             .batch = s->batch,
+                             .sequence = s->sequence,
+                             .trains = true,
+                             .evaluates = true,
+                             .generates = true};
+    PLM_TRY(plm_corpus_open(s->data_path, s->sequence, s->model.vocab, &trainer->corpus));
+    /* Reads every page of the text, so that none of them counts as growth of the run. */
+    PLM_TRY(plm_corpus_bigram_loss(trainer->corpus, &trainer->bigram_loss));
+    PLM_TRY(plm_memory_resident(&trainer->resident_before));
+    PLM_TRY(plan_run(trainer));
+    size_t count;
+    PLM_TRY(plm_mul_bytes((size_t)s->batch, (size_t)s->sequence, &count));
+    PLM_TRY(plm_mul_bytes(count, sizeof(int32_t), &count));
+    PLM_TRY(plm_host_alloc(count, &trainer->tokens));
+    return plm_host_alloc(count, &trainer->targets);
+}
+
+plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **trainer)
+{
+    plm_trainer *made = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    made->settings = *settings;
+    plm_status status = start(made);
+    if (status != PLM_OK) {
+        plm_trainer_destroy(made);
+        return status;
+    }
+    *trainer = made;
+    return PLM_OK;
+}
+
+void plm_trainer_destroy(plm_trainer *trainer)
+{
+    if (!trainer)
+        return;
+    plm_session_destroy(trainer->session);
+    plm_plan_destroy(trainer->plan);
+    plm_device_destroy(trainer->device);
+    plm_corpus_close(trainer->corpus);
+    plm_host_free(trainer->tokens);
+    plm_host_free(trainer->targets);
+    plm_host_free(trainer->logits);
+    plm_host_free(trainer);
+}
+
+const plm_plan *plm_trainer_plan(const plm_trainer *trainer)
+{
+    return trainer->plan;
+}
+
+size_t plm_trainer_budget(const plm_trainer *trainer)
+{
+    return trainer->budget_bytes;
+}
+
+/* Held-out windows, evenly spread when not all are used, a batch at a time. */
+static plm_status evaluate(plm_trainer *trainer, double *loss, int64_t *counted)
+{
+    const plm_train_settings *s = &trainer->settings;
+    int64_t windows = plm_corpus_count(trainer->corpus).held_out_windows;
+    int64_t used =
+        s->eval_sequences > 0 && s->eval_sequences < windows ? s->eval_sequences : windows;
+    double sum = 0;
+    *counted = 0;
+    for (int64_t done = 0; done < used;) {
+        int64_t count = used - done < s->batch ? used - done : s->batch;
+        for (int64_t i = 0; i < count; i++)
+            PLM_TRY(plm_corpus_held_out(trainer->corpus, (done + i) * windows / used, 1,
+                                        trainer->tokens + i * s->sequence,
+                                        trainer->targets + i * s->sequence));
+        double part;
+        int64_t part_counted;
+        PLM_TRY(plm_session_evaluate(trainer->session, count, trainer->tokens, trainer->targets,
+                                     &part, &part_counted));
+        sum += part;
+        *counted += part_counted;
+        done += count;
+    }
+    *loss = *counted > 0 ? sum / (double)*counted : 0;
+    return PLM_OK;
+}
+
+static plm_status step_once(plm_trainer *trainer, int64_t step, plm_step_result *result)
+{
+    const plm_train_settings *s = &trainer->settings;
+    plm_hyper hyper = s->hyper;
+    hyper.learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps);
+    PLM_TRY(plm_corpus_sample(trainer->corpus, s->seed, step, 0, s->batch, trainer->tokens,
+                              trainer->targets));
+    return plm_session_step(trainer->session, step, &hyper, s->batch, trainer->tokens,
+                            trainer->targets, result);
+}
+
+/* What an observer hears after an update. `spent_ns` is the time of all updates so far. */
+static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t spent_ns,
+                               int64_t began_ns, const plm_step_result *result)
+{
+    const plm_train_settings *s = &trainer->settings;
+    double seconds = (double)spent_ns * 1e-9, done = (double)(step + 1);
+    return (plm_train_progress){
+        .step = step + 1,
+        .steps = s->steps,
+        .loss = result->loss,
+        .learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps),
+        .gradient_norm = result->gradient_norm,
+        .skipped = result->skipped,
+        .tokens_per_second = done * (double)(s->batch * s->sequence) / seconds,
+        .elapsed_seconds = (double)(plm_clock_ns() - began_ns) * 1e-9,
+        .remaining_seconds = seconds / done * (double)(s->steps - step - 1),
+        .used_bytes =
+            plm_device_usage_of(trainer->device).peak_bytes + plm_device_overhead(trainer->device),
+        .budget_bytes = trainer->budget_bytes,
+    };
+}
+
+static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
+                       plm_train_result *result)
+{
+    const plm_train_settings *s = &trainer->settings;
+    int64_t began_ns = plm_clock_ns(), spent_ns = 0;
+    for (int64_t step = 0; step < s->steps; step++) {
+        plm_step_result one;
+        int64_t step_ns = plm_clock_ns();
+        PLM_TRY(step_once(trainer, step, &one));
+        spent_ns += plm_clock_ns() - step_ns;
+        if (step == 0)
+            result->first_loss = one.loss;
+        result->last_loss = one.loss;
+        result->skipped_steps += one.skipped;
+        result->steps = step + 1;
+        plm_train_progress progress = tell(trainer, step, spent_ns, began_ns, &one);
+        bool last = step + 1 == s->steps;
+        if (last || (s->eval_every > 0 && (step + 1) % s->eval_every == 0)) {
+            progress.evaluated = true;
+            PLM_TRY(evaluate(trainer, &progress.validation_loss, &result->validation_targets));
+            result->validation_loss = progress.validation_loss;
+        }
+        result->tokens_per_second = progress.tokens_per_second;
+        if (observer && observer->progress && !observer->progress(&progress, observer->user))
+            break;
+    }
+    result->seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
+    return PLM_OK;
+}
+
+static plm_status measure(plm_trainer *trainer, plm_train_result *result)
+{
+    plm_session_measure memory;
+    size_t resident;
+    PLM_TRY(plm_session_measure_memory(trainer->session, &memory));
+    PLM_TRY(plm_memory_resident(&resident));
+    result->measured_peak_bytes = memory.peak_bytes;
+    result->last_granule_written = memory.last_granule_written;
+    result->resident_growth_bytes =
+        resident > trainer->resident_before ? resident - trainer->resident_before : 0;
+    return PLM_OK;
+}
+
+plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *observer,
+                           plm_train_result *result)
+{
+    PLM_FAIL_IF(trainer->session, PLM_ERROR_STATE, "this trainer has run already");
+    PLM_TRY(plm_session_create(trainer->plan, trainer->device, trainer->settings.seed,
+                               &trainer->session));
+    plm_plan_summary plan = plm_plan_summarize(trainer->plan);
+    plm_train_result made = {.bigram_loss = trainer->bigram_loss,
+                             .budget_bytes = trainer->budget_bytes,
+                             .predicted_peak_bytes = plan.peak_bytes,
+                             .strategy = plan.strategy};
+    PLM_TRY(loop(trainer, observer, &made));
+    PLM_TRY(measure(trainer, &made));
+    *result = made;
+    return PLM_OK;
+}
+
+/* Draws from softmax(logits / temperature) with a number in [0, 1). */
+static int32_t draw(const float *logits, int64_t vocab, double temperature, double unit)
+{
+    float largest = logits[0];
+    for (int64_t i = 1; i < vocab; i++)
+        if (logits[i] > largest)
+            largest = logits[i];
+    double sum = 0, running = 0;
+    for (int64_t i = 0; i < vocab; i++)
+        sum += exp((logits[i] - largest) / temperature);
+    for (int64_t i = 0; i < vocab; i++) {
+        running += exp((logits[i] - largest) / temperature) / sum;
+        if (unit < running)
+            return (int32_t)i;
+    }
+    return (int32_t)vocab - 1;
+}
+
+plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t count,
+                              double temperature, char *out)
+{
+    const plm_train_settings *s = &trainer->settings;
+    PLM_FAIL_IF(!trainer->session, PLM_ERROR_STATE, "sampling comes after a run");
+    PLM_FAIL_IF(!(temperature > 0), PLM_ERROR_ARGUMENT, "wanted a temperature over 0, found %g",
+                temperature);
+    if (!trainer->logits)
+        PLM_TRY(plm_host_alloc((size_t)s->model.vocab * sizeof(float), &trainer->logits));
+    /* The window slides: at most T tokens, the newest last. An empty prompt begins after a line's
+     * end. */
+    int64_t length = 0, prompt_length = (int64_t)strlen(prompt);
+    int32_t *window = trainer->tokens;
+    if (prompt_length == 0)
+        prompt = "\n", prompt_length = 1;
+    for (int64_t i = prompt_length > s->sequence ? prompt_length - s->sequence : 0;
+         i < prompt_length; i++)
+        window[length++] = (unsigned char)prompt[i];
+    for (int64_t i = 0; i < count; i++) {
+        PLM_TRY(plm_session_generate(trainer->session, length, window, s->model.vocab,
+                                     trainer->logits));
+        double unit = plm_philox_unit(plm_philox_at(s->seed, 0, SITE_SAMPLE, (uint64_t)i).word[0]);
+        int32_t token = draw(trainer->logits, s->model.vocab, temperature, unit);
+        out[i] = token < 256 && token > 0 ? (char)token : '?';
+        if (length == s->sequence)
+            memmove(window, window + 1, (size_t)--length * sizeof *window);
+        window[length++] = token;
+    }
+    out[count] = '\0';
+    return PLM_OK;
+}
