@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CPU device: the contract's table over memory, products and kernels. Everything is done when
+ * a function returns, so there is nothing to fence. Which operations exist and what workspace they
+ * want is read from kernels.def.
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "device/cpu/cpu_internal.h"
+#include "device/cpu/kernel/attention_tile.h"
+
+typedef struct plm_cpu {
+    plm_device base;
+    const plm_cpu_kernels *kernels;
+    plm_products *products;
+} plm_cpu;
+
+/* A formula for the workspace of an operation whose shapes were checked. */
+typedef plm_status workspace_formula(plm_cpu *cpu, const plm_launch *launch, size_t *bytes);
+
+static plm_status plm__cpu_workspace_none(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
+{
+    (void)cpu;
+    (void)launch;
+    *bytes = 0;
+    return PLM_OK;
+}
+
+static plm_status plm__cpu_workspace_product(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
+{
+    return plm__products_workspace(cpu->products, launch, bytes);
+}
+
+/* `floats` for each thread. */
+static plm_status for_each_thread(const plm_cpu *cpu, int64_t floats, size_t *bytes)
+{
+    return plm_mul_bytes((size_t)floats * sizeof(float), (size_t)cpu->base.threads, bytes);
+}
+
+static plm_status plm__cpu_workspace_attention(plm_cpu *cpu, const plm_launch *launch,
+                                               size_t *bytes)
+{
+    int64_t width = launch->in[0].shape[2] / 3 / launch->attr.heads;
+    return for_each_thread(cpu, plm_attention_floats(width), bytes);
+}
+
+static plm_status plm__cpu_workspace_attention_grad(plm_cpu *cpu, const plm_launch *launch,
+                                                    size_t *bytes)
+{
+    int64_t width = launch->in[1].shape[2] / 3 / launch->attr.heads;
+    return for_each_thread(cpu, plm_attention_grad_floats(width, launch->in[1].shape[1]), bytes);
+}
+
+static workspace_formula *const formulas[PLM_OP_COUNT] = {
+#define PLM_KERNEL(device, kind, workspace) PLM_KERNEL_##device(kind, workspace)
+#define PLM_KERNEL_CPU(kind, workspace)     [PLM_OP_##kind] = plm__cpu_workspace_##workspace,
+#include "device/kernels.def"
+#undef PLM_KERNEL_CPU
+#undef PLM_KERNEL
+};
+
+static plm_status workspace(plm_device *device, const plm_launch *launch, size_t *bytes)
+{
+    PLM_TRY(plm__cpu_check_shapes(launch));
+    return formulas[launch->kind]((plm_cpu *)device, launch, bytes);
+}
+
+static plm_status prepare(plm_device *device, const plm_launch *launch, void **prepared)
+{
+    plm_cpu *cpu = (plm_cpu *)device;
+    size_t bytes;
+    PLM_TRY(workspace(device, launch, &bytes));
+    PLM_FAIL_IF(launch->workspace_bytes < bytes || (bytes > 0 && !launch->workspace),
+                PLM_ERROR_ARGUMENT, "wanted %zu bytes of workspace, found %zu", bytes,
+                launch->workspace_bytes);
+    if (plm__products_run(launch->kind))
+        return plm__products_prepare(cpu->products, launch, prepared);
+    *prepared = NULL;
+    return PLM_OK;
+}
+
+static void forget(plm_device *device, void *prepared)
+{
+    (void)device;
+    plm__products_forget(prepared);
+}
+
+static plm_status launch_one(plm_device *device, const plm_launch *launch, void *prepared)
+{
+    plm_cpu *cpu = (plm_cpu *)device;
+    if (plm__products_run(launch->kind))
+        return plm__products_launch(cpu->products, launch, prepared);
+    cpu->kernels->run[launch->kind](launch, device->threads);
+    return PLM_OK;
+}
+
+static plm_status copy(plm_device *device, void *to, const void *from, size_t bytes)
+{
+    (void)device;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+    return PLM_OK;
+}
+
+static plm_status fill(plm_device *device, void *to, uint8_t value, size_t bytes)
+{
+    (void)device;
+    if (bytes > 0)
+        memset(to, value, bytes);
+    return PLM_OK;
+}
+
+static plm_status fence(plm_device *device)
+{
+    (void)device;
+    return PLM_OK;
+}
+
+static size_t overhead_bytes(plm_device *device)
+{
+    return plm__products_overhead_bytes(((plm_cpu *)device)->products);
+}
+
+static void destroy(plm_device *device)
+{
+    plm_cpu *cpu = (plm_cpu *)device;
+    plm__products_destroy(cpu->products);
+    plm_host_free(cpu);
+}
+
+static const plm_device_table cpu_table = {
+    .kind = "cpu",
+    .destroy = destroy,
+    .reserve = plm__cpu_reserve,
+    .release = plm__cpu_release,
+    .workspace = workspace,
+    .prepare = prepare,
+    .forget = forget,
+    .launch = launch_one,
+    .copy_in = copy,
+    .copy_out = copy,
+    .fill = fill,
+    .fence = fence,
+    .overhead_bytes = overhead_bytes,
+};
+
+plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes, plm_device **device)
+{
+    PLM_FAIL_IF(threads < 0 || threads > PLM_CPU_THREADS_MAX, PLM_ERROR_ARGUMENT,
+                "wanted 0 to %d threads, found %d", PLM_CPU_THREADS_MAX, threads);
+    plm_cpu *cpu = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *cpu, &cpu));
+    int32_t given =
+        threads > 0 ? threads : (int32_t)plm_min(omp_get_max_threads(), PLM_CPU_THREADS_MAX);
+    cpu->base =
+        (plm_device){.table = &cpu_table, .usage = {.cap_bytes = cap_bytes}, .threads = given};
+    cpu->kernels = plm__cpu_best_kernels();
+    plm_status status = plm__products_create(given, &cpu->products);
+    if (status != PLM_OK) {
+        destroy(&cpu->base);
+        return status;
+    }
+    *device = &cpu->base;
+    return PLM_OK;
+}
+
+void plm__cpu_use_kernels(plm_device *device, const plm_cpu_kernels *kernels)
+{
+    ((plm_cpu *)device)->kernels = kernels;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CPU device's own files. cpu_device.c is the table; cpu_memory.c hands out memory and
+ * cpu_available.c asks the machine what it has; cpu_shape.c checks operands; cpu_product.c runs the
+ * matrix products through oneDNN, of which dnnl_face.c hides the version; cpu_isa.c picks among the
+ * kernels of kernel/, which are compiled once for each instruction set.
+ */
+#ifndef PLM_DEVICE_CPU_INTERNAL_H
+#define PLM_DEVICE_CPU_INTERNAL_H
+
+#include "device/cpu/kernel/kernel.h"
+
+enum { PLM_CPU_THREADS_MAX = 1024 };
+
+/* PLM_OK when every operand has the dtype and shape that graph/ops.def states and is contiguous;
+ * data pointers are not looked at. PLM_ERROR_ARGUMENT, PLM_ERROR_OVERFLOW, PLM_ERROR_UNSUPPORTED
+ * (strides). */
+PLM_MUST_USE plm_status plm__cpu_check_shapes(const plm_launch *launch);
+
+/* Memory. As reserve and release of the contract. */
+PLM_MUST_USE plm_status plm__cpu_reserve(plm_device *device, size_t bytes, void **region);
+void plm__cpu_release(plm_device *device, void *region, size_t bytes);
+
+/* Bytes that this process can still take without pushing the machine, or the group that it runs in,
+ * out of memory; SIZE_MAX when neither can be read. */
+size_t plm__cpu_available_bytes(void);
+
+/* The figure of the line "NAME: 123 kB" or "NAME 123" of a listing as the kernel writes them, times
+ * 1024 where it says kB; false when there is none. */
+bool plm__cpu_find_figure(const char *listing, const char *name, size_t *figure);
+
+/* The kernels of the best instruction set that this machine runs. */
+const plm_cpu_kernels *plm__cpu_best_kernels(void);
+
+/* All sets that this machine runs, the plainest first; NULL past the last one. */
+const plm_cpu_kernels *plm__cpu_kernels_at(int index);
+
+/* Runs one set's kernel on an existing CPU device, whatever set that would pick. For tests and
+ * measurements; `launch` is not a product. */
+void plm__cpu_use_kernels(plm_device *device, const plm_cpu_kernels *kernels);
+
+/* Matrix products. One thread drives a plm_products. */
+typedef struct plm_products plm_products;
+
+/* Opens the library and runs one small product, so that it is loaded and its threads exist.
+ * PLM_ERROR_DEVICE, PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm__products_create(int32_t threads, plm_products **products);
+void plm__products_destroy(plm_products *products);
+
+/* Bound on what the library allocates by itself. */
+size_t plm__products_overhead_bytes(const plm_products *products);
+
+/* As the device's functions of the same names. */
+bool plm__products_run(plm_op_kind kind);
+PLM_MUST_USE plm_status plm__products_workspace(plm_products *products, const plm_launch *launch,
+                                                size_t *bytes);
+PLM_MUST_USE plm_status plm__products_prepare(plm_products *products, const plm_launch *launch,
+                                              void **prepared);
+void plm__products_forget(void *prepared);
+PLM_MUST_USE plm_status plm__products_launch(plm_products *products, const plm_launch *launch,
+                                             void *prepared);
+
+#endif

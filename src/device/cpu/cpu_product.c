@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Matrix products through oneDNN's matmul primitive. The library is given its scratchpad, so that
+ * it is planned like everything else; a table keeps its size for each product, because the planner
+ * asks often and describing a product takes some 60 us. A prepared product has its primitive and
+ * its operands bound, so a launch only executes.
+ *
+ * An implementation that takes no scratchpad but allocates by itself (gemm:jit, on machines without
+ * AVX-512) is charged as overhead. Which kind this machine has is seen from a first small product;
+ * a product that would be of the other kind is refused.
+ */
+#include <omp.h>
+#include <string.h>
+
+#include "device/cpu/cpu_internal.h"
+#include "device/cpu/dnnl_face.h"
+
+enum {
+    SIZES_MAX = 2048,               /* products whose scratchpad size is kept; a power of two */
+    SIZES_FULL = SIZES_MAX / 4 * 3, /* then the table starts afresh */
+    PROBE = 64,                     /* extents of the first product */
+    LIBRARY_THREAD_BYTES = 1572864  /* bound on what gemm:jit takes a thread: 1.49 MB measured */
+};
+
+/* A product's place in the table, free while m is 0. */
+typedef struct known_size {
+    plm_product product;
+    size_t bytes;
+} known_size;
+
+struct plm_products {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int32_t threads;
+    bool self_allocating; /* the library's products take memory of their own */
+    int32_t known_count;
+    known_size known[SIZES_MAX];
+};
+
+enum { ARGUMENTS_MAX = 5 };
+
+typedef struct prepared_product {
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t arguments[ARGUMENTS_MAX];
+    int count;
+} prepared_product;
+
+/* A product with its operands. */
+typedef struct job {
+    plm_product product;
+    void *a, *b, *bias, *c;
+} job;
+
+bool plm__products_run(plm_op_kind kind)
+{
+    return kind == PLM_OP_LINEAR || kind == PLM_OP_LINEAR_GRAD_INPUT ||
+           kind == PLM_OP_LINEAR_GRAD_WEIGHT;
+}
+
+/* out[R,N] = x[R,K] weight[N,K]^T + bias[N] */
+static job linear(const plm_launch *launch)
+{
+    const plm_operand *x = &launch->in[0], *bias = &launch->in[2];
+    return (job){
+        .product = {.m = plm_operand_rows(x),
+                    .n = launch->in[1].shape[0],
+                    .k = plm_operand_width(x),
+                    .turned_b = true,
+                    .bias = !plm_operand_is_absent(bias)},
+        .a = x->data,
+        .b = launch->in[1].data,
+        .bias = bias->data,
+        .c = launch->out[0].data,
+    };
+}
+
+/* dx[R,K] = dy[R,N] weight[N,K] */
+static job grad_input(const plm_launch *launch)
+{
+    const plm_operand *dy = &launch->in[0], *weight = &launch->in[1];
+    return (job){
+        .product = {.m = plm_operand_rows(dy), .n = weight->shape[1], .k = weight->shape[0]},
+        .a = dy->data,
+        .b = weight->data,
+        .c = launch->out[0].data,
+    };
+}
+
+/* dweight[N,K] (+)= dy[R,N]^T x[R,K] */
+static job grad_weight(const plm_launch *launch)
+{
+    const plm_operand *x = &launch->in[0], *dy = &launch->in[1];
+    return (job){
+        .product = {.m = plm_operand_width(dy),
+                    .n = plm_operand_width(x),
+                    .k = plm_operand_rows(x),
+                    .turned_a = true,
+                    .add = launch->attr.accumulate},
+        .a = dy->data,
+        .b = x->data,
+        .c = launch->effect[0].data,
+    };
+}
+
+static job job_of(const plm_launch *launch)
+{
+    if (launch->kind == PLM_OP_LINEAR)
+        return linear(launch);
+    return launch->kind == PLM_OP_LINEAR_GRAD_INPUT ? grad_input(launch) : grad_weight(launch);
+}
+
+/* The library is left out when there is nothing to multiply. */
+static bool is_empty(const plm_product *product)
+{
+    return product->m == 0 || product->n == 0 || product->k == 0;
+}
+
+static plm_status library_failed(dnnl_status_t code, const plm_product *p)
+{
+    plm_status status = code == dnnl_out_of_memory ? PLM_ERROR_HOST_MEMORY : PLM_ERROR_DEVICE;
+    return plm_fail(status, "the product library failed with code %d on %lld x %lld x %lld",
+                    (int)code, (long long)p->m, (long long)p->n, (long long)p->k);
+}
+
+#define TRY_LIBRARY(expression, product)                                                           \
+    do {                                                                                           \
+        dnnl_status_t code_ = (expression);                                                        \
+        if (code_ != dnnl_success)                                                                 \
+            return library_failed(code_, product);                                                 \
+    } while (0)
+
+/* Descriptors and runs take the thread count from OpenMP's setting of the calling thread. */
+static int use_threads(int32_t threads)
+{
+    int before = omp_get_max_threads();
+    if (before != threads)
+        omp_set_num_threads(threads);
+    return before;
+}
+
+static plm_status describe(const plm_products *products, const plm_product *product,
+                           dnnl_primitive_desc_t *descriptor)
+{
+    int before = use_threads(products->threads);
+    dnnl_status_t code = plm__dnnl_describe(products->engine, product, descriptor);
+    use_threads(before);
+    TRY_LIBRARY(code, product);
+    return PLM_OK;
+}
+
+static size_t scratch_bytes(dnnl_primitive_desc_t descriptor)
+{
+    return dnnl_memory_desc_get_size(
+        dnnl_primitive_desc_query_md(descriptor, dnnl_query_scratchpad_md, 0));
+}
+
+/* The blocked kernels (brg:...) take all their memory from the scratchpad. */
+static bool allocates_itself(dnnl_primitive_desc_t descriptor)
+{
+    const char *implementation = "";
+    dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &implementation);
+    return strncmp(implementation, "brg", 3) != 0;
+}
+
+static uint64_t hash_of(const plm_product *p)
+{
+    uint64_t flags = (uint64_t)p->turned_a | (uint64_t)p->turned_b << 1 | (uint64_t)p->bias << 2 |
+                     (uint64_t)p->add << 3;
+    uint64_t hash = (uint64_t)p->m * 0x9E3779B97F4A7C15u;
+    hash = (hash ^ (uint64_t)p->n) * 0xC2B2AE3D27D4EB4Fu;
+    hash = (hash ^ (uint64_t)p->k ^ flags << 56) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 29;
+}
+
+static bool same_product(const plm_product *p, const plm_product *q)
+{
+    return p->m == q->m && p->n == q->n && p->k == q->k && p->turned_a == q->turned_a &&
+           p->turned_b == q->turned_b && p->bias == q->bias && p->add == q->add;
+}
+
+/* The product's place, or the free one where it belongs. */
+static known_size *find_known(plm_products *products, const plm_product *product)
+{
+    uint64_t at = hash_of(product) & (SIZES_MAX - 1);
+    while (products->known[at].product.m && !same_product(&products->known[at].product, product))
+        at = (at + 1) & (SIZES_MAX - 1);
+    return &products->known[at];
+}
+
+static plm_status learn_size(plm_products *products, const plm_product *product, size_t *bytes)
+{
+    dnnl_primitive_desc_t descriptor;
+    PLM_TRY(describe(products, product, &descriptor));
+    bool self_allocating = allocates_itself(descriptor);
+    size_t wanted = scratch_bytes(descriptor);
+    dnnl_primitive_desc_destroy(descriptor);
+    PLM_FAIL_IF(self_allocating && !products->self_allocating, PLM_ERROR_UNSUPPORTED,
+                "the product library would take memory of its own for %lld x %lld x %lld",
+                (long long)product->m, (long long)product->n, (long long)product->k);
+    if (products->known_count == SIZES_FULL) {
+        memset(products->known, 0, sizeof products->known);
+        products->known_count = 0;
+    }
+    *find_known(products, product) = (known_size){.product = *product, .bytes = wanted};
+    products->known_count++;
+    *bytes = wanted;
+    return PLM_OK;
+}
+
+static plm_status size_of(plm_products *products, const plm_product *product, size_t *bytes)
+{
+    const known_size *known = find_known(products, product);
+    if (!known->product.m)
+        return learn_size(products, product, bytes);
+    *bytes = known->bytes;
+    return PLM_OK;
+}
+
+plm_status plm__products_workspace(plm_products *products, const plm_launch *launch, size_t *bytes)
+{
+    job wanted = job_of(launch);
+    if (!is_empty(&wanted.product))
+        return size_of(products, &wanted.product, bytes);
+    *bytes = 0;
+    return PLM_OK;
+}
+
+/* Binds one operand, whose description stands in the primitive's. */
+static dnnl_status_t bind(prepared_product *prepared, dnnl_engine_t engine,
+                          dnnl_primitive_desc_t descriptor, dnnl_query_t what, int query_index,
+                          int argument, void *data)
+{
+    dnnl_exec_arg_t *slot = &prepared->arguments[prepared->count];
+    dnnl_status_t code = dnnl_memory_create(
+        &slot->memory, dnnl_primitive_desc_query_md(descriptor, what, query_index), engine, data);
+    if (code == dnnl_success) {
+        slot->arg = argument;
+        prepared->count++;
+    }
+    return code;
+}
+
+static plm_status bind_all(const plm_products *products, const job *wanted, void *workspace,
+                           dnnl_primitive_desc_t descriptor, prepared_product *prepared)
+{
+    const plm_product *product = &wanted->product;
+    dnnl_engine_t engine = products->engine;
+    TRY_LIBRARY(dnnl_primitive_create(&prepared->primitive, descriptor), product);
+    TRY_LIBRARY(bind(prepared, engine, descriptor, dnnl_query_src_md, 0, DNNL_ARG_SRC, wanted->a),
+                product);
+    TRY_LIBRARY(
+        bind(prepared, engine, descriptor, dnnl_query_weights_md, 0, DNNL_ARG_WEIGHTS, wanted->b),
+        product);
+    TRY_LIBRARY(bind(prepared, engine, descriptor, dnnl_query_dst_md, 0, DNNL_ARG_DST, wanted->c),
+                product);
+    if (product->bias)
+        TRY_LIBRARY(bind(prepared, engine, descriptor, dnnl_query_weights_md, 1, DNNL_ARG_BIAS,
+                         wanted->bias),
+                    product);
+    if (workspace)
+        TRY_LIBRARY(bind(prepared, engine, descriptor, dnnl_query_scratchpad_md, 0,
+                         DNNL_ARG_SCRATCHPAD, workspace),
+                    product);
+    return PLM_OK;
+}
+
+static plm_status prepare(plm_products *products, const job *wanted, void *workspace,
+                          size_t workspace_bytes, void **out)
+{
+    prepared_product *prepared = NULL;
+    dnnl_primitive_desc_t descriptor = NULL;
+    size_t bytes;
+    PLM_TRY(size_of(products, &wanted->product, &bytes));
+    PLM_FAIL_IF(workspace_bytes < bytes || (bytes > 0 && !workspace), PLM_ERROR_ARGUMENT,
+                "a product wants %zu bytes of workspace, found %zu", bytes, workspace_bytes);
+    PLM_TRY(plm_host_alloc(sizeof *prepared, &prepared));
+    int before = use_threads(products->threads);
+    plm_status status = describe(products, &wanted->product, &descriptor);
+    if (status == PLM_OK)
+        status = bind_all(products, wanted, bytes > 0 ? workspace : NULL, descriptor, prepared);
+    use_threads(before);
+    dnnl_primitive_desc_destroy(descriptor);
+    if (status == PLM_OK)
+        *out = prepared;
+    else
+        plm__products_forget(prepared);
+    return status;
+}
+
+plm_status plm__products_prepare(plm_products *products, const plm_launch *launch, void **prepared)
+{
+    job wanted = job_of(launch);
+    if (!is_empty(&wanted.product))
+        return prepare(products, &wanted, launch->workspace, launch->workspace_bytes, prepared);
+    *prepared = NULL;
+    return PLM_OK;
+}
+
+void plm__products_forget(void *opaque)
+{
+    prepared_product *prepared = opaque;
+    if (!prepared)
+        return;
+    for (int i = 0; i < prepared->count; i++)
+        dnnl_memory_destroy(prepared->arguments[i].memory);
+    if (prepared->primitive)
+        dnnl_primitive_destroy(prepared->primitive);
+    plm_host_free(prepared);
+}
+
+/* A sum of no terms: c is the bias, or zero, or stays what it was. */
+static void write_empty(const job *wanted)
+{
+    const plm_product *p = &wanted->product;
+    float *c = wanted->c;
+    const float *bias = wanted->bias;
+    for (int64_t i = 0; !p->add && i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++)
+            c[i * p->n + j] = p->bias ? bias[j] : 0.0f;
+}
+
+static plm_status execute(const plm_products *products, const plm_product *product,
+                          const prepared_product *prepared)
+{
+    int before = use_threads(products->threads);
+    dnnl_status_t code = dnnl_primitive_execute(prepared->primitive, products->stream,
+                                                prepared->count, prepared->arguments);
+    if (code == dnnl_success)
+        code = dnnl_stream_wait(products->stream);
+    use_threads(before);
+    TRY_LIBRARY(code, product);
+    return PLM_OK;
+}
+
+plm_status plm__products_launch(plm_products *products, const plm_launch *launch, void *prepared)
+{
+    job wanted = job_of(launch);
+    if (prepared)
+        return execute(products, &wanted.product, prepared);
+    PLM_BUG_IF(!is_empty(&wanted.product), "a product was launched without being prepared");
+    write_empty(&wanted);
+    return PLM_OK;
+}
+
+/* Describes and runs the first product, in `memory` that holds its operands and scratchpad. */
+static plm_status run_probe(plm_products *products, const plm_product *product, size_t bytes,
+                            float *memory)
+{
+    int64_t each = (int64_t)PROBE * PROBE;
+    job wanted = {.product = *product, .a = memory, .b = memory + each, .c = memory + 2 * each};
+    void *prepared = NULL;
+    PLM_TRY(prepare(products, &wanted, memory + 3 * each, bytes, &prepared));
+    plm_status status = execute(products, product, prepared);
+    plm__products_forget(prepared);
+    return status;
+}
+
+static plm_status probe(plm_products *products)
+{
+    plm_product product = {.m = PROBE, .n = PROBE, .k = PROBE, .turned_b = true};
+    dnnl_primitive_desc_t descriptor = NULL;
+    PLM_TRY(describe(products, &product, &descriptor));
+    products->self_allocating = allocates_itself(descriptor);
+    dnnl_primitive_desc_destroy(descriptor);
+    size_t bytes;
+    float *memory = NULL;
+    PLM_TRY(size_of(products, &product, &bytes));
+    PLM_TRY(plm_host_alloc(3 * sizeof(float) * PROBE * PROBE + bytes, &memory));
+    plm_status status = run_probe(products, &product, bytes, memory);
+    plm_host_free(memory);
+    return status;
+}
+
+plm_status plm__products_create(int32_t threads, plm_products **out)
+{
+    plm_products *products = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *products, &products));
+    products->threads = threads;
+    dnnl_status_t code = dnnl_engine_create(&products->engine, dnnl_cpu, 0);
+    if (code == dnnl_success)
+        code = dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags);
+    plm_status status =
+        code == dnnl_success
+            ? probe(products)
+            : plm_fail(PLM_ERROR_DEVICE, "the product library did not start: code %d", (int)code);
+    if (status == PLM_OK)
+        *out = products;
+    else
+        plm__products_destroy(products);
+    return status;
+}
+
+void plm__products_destroy(plm_products *products)
+{
+    if (!products)
+        return;
+    if (products->stream)
+        dnnl_stream_destroy(products->stream);
+    if (products->engine)
+        dnnl_engine_destroy(products->engine);
+    plm_host_free(products);
+}
+
+size_t plm__products_overhead_bytes(const plm_products *products)
+{
+    return products->self_allocating ? (size_t)products->threads * LIBRARY_THREAD_BYTES : 0;
+}

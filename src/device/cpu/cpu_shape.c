@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Checks the operands of a launch against the shapes that graph/ops.def states, so that kernels may
+ * rely on them. Each operation has a signature: inputs > outputs ; effects, one word an operand.
+ *
+ *     B T C ...   an extent; the same letter is the same extent throughout. 3C is three times C
+ *     R           at the front: all dimensions that the other letters leave, as one
+ *     *           any shape, with as many elements as every other *
+ *     .           any shape
+ *     # and ?     before it: int32 instead of fp32; may be absent (rank 0)
+ *
+ * P, the rows of a position table, is at least T; H is attr.heads and divides C.
+ */
+#include <string.h>
+
+#include "base/size.h"
+#include "device/cpu/cpu_internal.h"
+#include "plimsoll/dtype.h"
+
+static const char *const signatures[PLM_OP_COUNT] = {
+    [PLM_OP_EMBEDDING] = "#BT VC > BTC",
+    [PLM_OP_POSITION] = "BTC PC > BTC",
+    [PLM_OP_LAYER_NORM] = "RC C C > RC R R",
+    [PLM_OP_LINEAR] = "RK NK ?N > RN",
+    [PLM_OP_GELU] = "* > *",
+    [PLM_OP_ADD] = "* * > *",
+    [PLM_OP_DROPOUT] = "BTC > BTC",
+    [PLM_OP_ATTENTION] = "BT3C > BTC BHT",
+    [PLM_OP_ATTENTION_SCORES] = "BT3C > BHTT",
+    [PLM_OP_SOFTMAX] = "RN > RN",
+    [PLM_OP_ATTENTION_APPLY] = "BHTT BT3C > BTC",
+    [PLM_OP_SELECT] = "BTC > BC",
+    [PLM_OP_CROSS_ENTROPY] = "RV #R > R R",
+    [PLM_OP_LOSS_SUM] = "R",
+    [PLM_OP_EMBEDDING_GRAD] = "#BT BTC ; VC",
+    [PLM_OP_POSITION_GRAD] = "BTC ; PC",
+    [PLM_OP_LAYER_NORM_GRAD_INPUT] = "RC RC C R R > RC",
+    [PLM_OP_LAYER_NORM_GRAD_WEIGHT] = "RC RC R R ; C C",
+    [PLM_OP_LINEAR_GRAD_INPUT] = "RN NK > RK",
+    [PLM_OP_LINEAR_GRAD_WEIGHT] = "RK RN ; NK",
+    [PLM_OP_LINEAR_GRAD_BIAS] = "RN ; N",
+    [PLM_OP_GELU_GRAD] = "* * > *",
+    [PLM_OP_ATTENTION_GRAD] = "BTC BT3C BTC BHT > BT3C",
+    [PLM_OP_ATTENTION_GRAD_PROBS] = "BTC BT3C > BHTT",
+    [PLM_OP_SOFTMAX_GRAD] = "RN RN > RN",
+    [PLM_OP_ATTENTION_GRAD_QKV] = "BTC BT3C BHTT BHTT > BT3C",
+    [PLM_OP_CROSS_ENTROPY_GRAD] = "RV #R R > RV",
+    [PLM_OP_GRADIENT_NORM] = ". ?. ?. ?.",
+    [PLM_OP_ADAMW] = "* ; * * *",
+    [PLM_OP_INIT_NORMAL] = "; *",
+    [PLM_OP_INIT_CONSTANT] = "; *",
+};
+
+static const char *const names[PLM_OP_COUNT] = {
+#define PLM_OP(kind, text, ...) [PLM_OP_##kind] = (text),
+#include "graph/ops.def"
+#undef PLM_OP
+};
+
+enum { EXTENTS = 128 }; /* one for each character of a signature */
+
+/* What one check knows so far. */
+typedef struct check {
+    const char *op;
+    const char *section; /* "input", "output", "effect" */
+    int index;           /* within the section */
+    int64_t extent[EXTENTS];
+    bool known[EXTENTS];
+} check;
+
+static plm_status bind(check *c, char letter, int64_t extent)
+{
+    int key = letter & (EXTENTS - 1);
+    PLM_FAIL_IF(c->known[key] && c->extent[key] != extent, PLM_ERROR_ARGUMENT,
+                "%s, %s %d: wanted %c = %lld, found %lld", c->op, c->section, c->index, letter,
+                (long long)c->extent[key], (long long)extent);
+    c->known[key] = true;
+    c->extent[key] = extent;
+    return PLM_OK;
+}
+
+/* Contiguous, of the right dtype, extents not negative, bytes within size_t. */
+static plm_status check_layout(const check *c, const plm_operand *operand, plm_dtype dtype,
+                               int64_t *count)
+{
+    PLM_FAIL_IF(operand->rank < 1 || operand->rank > PLM_RANK_MAX, PLM_ERROR_ARGUMENT,
+                "%s, %s %d: wanted 1 to %d dimensions, found %d", c->op, c->section, c->index,
+                PLM_RANK_MAX, operand->rank);
+    PLM_FAIL_IF(operand->dtype != dtype, PLM_ERROR_UNSUPPORTED, "%s, %s %d: wanted %s, found %s",
+                c->op, c->section, c->index, plm_dtype_text(dtype), plm_dtype_text(operand->dtype));
+    bool dense = true;
+    int64_t elements = 1;
+    for (int32_t i = operand->rank - 1; i >= 0; i--) {
+        int64_t extent = operand->shape[i];
+        PLM_FAIL_IF(extent < 0, PLM_ERROR_ARGUMENT, "%s, %s %d: extent %lld is negative", c->op,
+                    c->section, c->index, (long long)extent);
+        dense = dense && (extent == 1 || operand->stride[i] == elements);
+        PLM_FAIL_IF(__builtin_mul_overflow(elements, extent, &elements), PLM_ERROR_OVERFLOW,
+                    "%s, %s %d: too many elements", c->op, c->section, c->index);
+    }
+    PLM_FAIL_IF(!dense && elements > 0, PLM_ERROR_UNSUPPORTED,
+                "%s, %s %d: wanted a contiguous tensor, found strides", c->op, c->section,
+                c->index);
+    size_t bytes;
+    PLM_TRY(plm_dtype_bytes(dtype, elements, &bytes));
+    *count = elements;
+    return PLM_OK;
+}
+
+/* The letters of one word against the extents of one operand. */
+static plm_status match_extents(check *c, const char *word, int letters, const plm_operand *operand)
+{
+    int dimensions = 0, at = 0;
+    for (int i = 0; i < letters; i++)
+        dimensions += word[i] != '3';
+    if (*word == 'R') {
+        int64_t rows = 1;
+        for (; at <= operand->rank - dimensions; at++)
+            rows *= operand->shape[at];
+        PLM_TRY(bind(c, 'R', rows));
+        word++, letters--, dimensions--;
+    }
+    PLM_FAIL_IF(operand->rank - at != dimensions, PLM_ERROR_ARGUMENT,
+                "%s, %s %d: wanted dimensions %.*s, found %d", c->op, c->section, c->index, letters,
+                word, operand->rank);
+    for (int i = 0; i < letters; i++, at++) {
+        int64_t extent = operand->shape[at];
+        if (word[i] == '3') {
+            i++;
+            PLM_FAIL_IF(extent % 3 != 0, PLM_ERROR_ARGUMENT, "%s, %s %d: %lld is not 3 %c", c->op,
+                        c->section, c->index, (long long)extent, word[i]);
+            extent /= 3;
+        }
+        PLM_TRY(bind(c, word[i], extent));
+    }
+    return PLM_OK;
+}
+
+static plm_status match_operand(check *c, const char *word, int letters, const plm_operand *operand)
+{
+    if (*word == '?' && plm_operand_is_absent(operand))
+        return PLM_OK;
+    plm_dtype dtype = PLM_DTYPE_F32;
+    for (; *word == '?' || *word == '#'; word++, letters--)
+        if (*word == '#')
+            dtype = PLM_DTYPE_I32;
+    int64_t count;
+    PLM_TRY(check_layout(c, operand, dtype, &count));
+    if (*word == '*')
+        return bind(c, '*', count);
+    return *word == '.' ? PLM_OK : match_extents(c, word, letters, operand);
+}
+
+/* The rules between extents that a signature cannot say. */
+static plm_status check_relations(const check *c, const plm_op_attr *attr)
+{
+    PLM_FAIL_IF(c->known['P'] && c->extent['P'] < c->extent['T'], PLM_ERROR_ARGUMENT,
+                "%s: %lld positions, the table has %lld", c->op, (long long)c->extent['T'],
+                (long long)c->extent['P']);
+    PLM_FAIL_IF(c->known['H'] && c->extent['C'] % attr->heads != 0, PLM_ERROR_ARGUMENT,
+                "%s: %d heads do not divide a width of %lld", c->op, attr->heads,
+                (long long)c->extent['C']);
+    return PLM_OK;
+}
+
+plm_status plm__cpu_check_shapes(const plm_launch *launch)
+{
+    PLM_FAIL_IF((unsigned)launch->kind >= PLM_OP_COUNT || !signatures[launch->kind],
+                PLM_ERROR_UNSUPPORTED, "operation %d is not one of the CPU's", (int)launch->kind);
+    check c = {.op = names[launch->kind], .section = "input"};
+    const plm_operand *operand = launch->in;
+    const char *word = signatures[launch->kind];
+    if (strchr(word, 'H')) {
+        PLM_FAIL_IF(launch->attr.heads < 1, PLM_ERROR_ARGUMENT, "%s: %d heads", c.op,
+                    launch->attr.heads);
+        PLM_TRY(bind(&c, 'H', launch->attr.heads));
+    }
+    for (int letters = 0; *word; word += letters + strspn(word + letters, " ")) {
+        letters = (int)strcspn(word, " ");
+        if (*word == '>' || *word == ';') {
+            operand = *word == '>' ? launch->out : launch->effect;
+            c.section = *word == '>' ? "output" : "effect";
+            c.index = 0;
+            continue;
+        }
+        PLM_TRY(match_operand(&c, word, letters, operand++));
+        c.index++;
+    }
+    return check_relations(&c, &launch->attr);
+}

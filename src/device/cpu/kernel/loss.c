@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows of probabilities: softmax and its gradient, cross-entropy and its gradient, the sum of the
+ * losses. A row's maximum is taken off before any exponential, so nothing overflows.
+ */
+#include <string.h>
+
+#include "device/cpu/kernel/kernel.h"
+#include "device/cpu/kernel/sums.h"
+#include "device/cpu/kernel/vector_math.h"
+
+/* sum_i e^(x_i - top) */
+static float sum_of_exponentials(const float *x, float top, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t start = 0; start < count; start += PLM_SUM_PIECE) {
+        int64_t end = plm_min(count, start + PLM_SUM_PIECE);
+        float piece = 0.0f;
+#pragma omp simd reduction(+ : piece)
+        for (int64_t i = start; i < end; i++)
+            piece += plm_exp(x[i] - top);
+        sum += (double)piece;
+    }
+    return (float)sum;
+}
+
+static void softmax_row(const float *scores, float *out, int64_t count)
+{
+    float top = plm_row_max(scores, count);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        out[i] = plm_exp(scores[i] - top);
+    float scale = 1.0f / plm_row_sum(out, count);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        out[i] *= scale;
+}
+
+void KERNEL(softmax)(const plm_launch *launch, int threads)
+{
+    const float *scores = launch->in[0].data; /* [R,N] */
+    float *out = launch->out[0].data;         /* [R,N] */
+    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
+    for (int64_t r = 0; r < rows; r++)
+        softmax_row(scores + r * width, out + r * width, width);
+}
+
+/* dscores = probs (dprobs - sum(dprobs probs)) */
+static void softmax_grad_row(const float *dprobs, const float *probs, float *dscores, int64_t count)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += dprobs[i] * probs[i];
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        dscores[i] = probs[i] * (dprobs[i] - sum);
+}
+
+void KERNEL(softmax_grad)(const plm_launch *launch, int threads)
+{
+    const float *dprobs = launch->in[0].data, *probs = launch->in[1].data; /* [R,N] */
+    float *dscores = launch->out[0].data;                                  /* [R,N] */
+    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
+    for (int64_t r = 0; r < rows; r++)
+        softmax_grad_row(dprobs + r * width, probs + r * width, dscores + r * width, width);
+}
+
+void KERNEL(cross_entropy)(const plm_launch *launch, int threads)
+{
+    const float *logits = launch->in[0].data;                      /* [R,V] */
+    const int32_t *targets = launch->in[1].data;                   /* [R], negative: not counted */
+    float *loss = launch->out[0].data, *lse = launch->out[1].data; /* [R] */
+    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
+    for (int64_t r = 0; r < rows; r++) {
+        PLM_ASSERT(targets[r] < width);
+        const float *row = logits + r * width;
+        float top = plm_row_max(row, width);
+        lse[r] = top + logf(sum_of_exponentials(row, top, width));
+        loss[r] = targets[r] < 0 ? 0.0f : lse[r] - row[targets[r]];
+    }
+}
+
+/* dlogits = scale (e^(logits - lse) - onehot(target)), 0 where the target is not counted */
+static void cross_entropy_grad_row(const float *logits, int32_t target, float lse, float scale,
+                                   float *dlogits, int64_t width)
+{
+    if (target < 0) {
+        memset(dlogits, 0, (size_t)width * sizeof *dlogits);
+        return;
+    }
+#pragma omp simd
+    for (int64_t v = 0; v < width; v++)
+        dlogits[v] = scale * plm_exp(logits[v] - lse);
+    dlogits[target] -= scale;
+}
+
+void KERNEL(cross_entropy_grad)(const plm_launch *launch, int threads)
+{
+    const float *logits = launch->in[0].data;    /* [R,V] */
+    const int32_t *targets = launch->in[1].data; /* [R] */
+    const float *lse = launch->in[2].data;       /* [R] */
+    float *dlogits = launch->out[0].data;        /* [R,V] */
+    float scale = launch->step->inverse_count;
+    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
+    for (int64_t r = 0; r < rows; r++)
+        cross_entropy_grad_row(logits + r * width, targets[r], lse[r], scale, dlogits + r * width,
+                               width);
+}
+
+/* One loss after the other, so that the sum does not depend on how a window is cut. */
+void KERNEL(loss_sum)(const plm_launch *launch, int threads)
+{
+    (void)threads;
+    const float *losses = launch->in[0].data; /* [R] */
+    int64_t count = plm_operand_count(&launch->in[0]);
+    double sum = launch->step->loss_sum;
+    for (int64_t r = 0; r < count; r++)
+        sum += (double)losses[r];
+    launch->step->loss_sum = sum;
+}

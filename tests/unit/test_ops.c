@@ -1,0 +1,862 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CPU's kernels, from one table of operations: against the double-precision reference, with
+ * every instruction set of this machine, on one and two threads, in place where ops.def allows it,
+ * with canaries around every operand and the workspace, empty, and against finite differences.
+ */
+#include "unit/test.h"
+
+#include <math.h>
+
+#include "base/size.h"
+#include "device/cpu/cpu_internal.h"
+#include "device/cpu/kernel/vector_math.h"
+#include "device/device.h"
+#include "unit/reference_ops.h"
+
+/* How an operation is made up: a word an operand, letters as in struct extents, R = B T; # int32.
+ */
+typedef struct op_row {
+    const char *in[PLM_OP_INPUTS_MAX], *out[PLM_OP_OUTPUTS_MAX], *effect[PLM_OP_EFFECTS_MAX];
+    reference_op *run;
+    const char *name;
+    int overwrites; /* bits of ops.def */
+} op_row;
+
+#define PLM_OP(kind, text, inputs, outputs, effects, overwrite, ...)                               \
+    enum { OVERWRITES_##kind = (overwrite) };
+#include "graph/ops.def"
+#undef PLM_OP
+
+#define IN(...)     .in = {__VA_ARGS__}
+#define OUT(...)    .out = {__VA_ARGS__}
+#define EFFECT(...) .effect = {__VA_ARGS__}
+#define ROW(kind, function, ...)                                                                   \
+    [PLM_OP_##kind] = {__VA_ARGS__, .run = ref_##function, .name = #function,                      \
+                       .overwrites = OVERWRITES_##kind}
+
+static const op_row rows[PLM_OP_COUNT] = {
+    ROW(EMBEDDING, embedding, IN("#BT", "VC"), OUT("BTC")),
+    ROW(POSITION, position, IN("BTC", "PC"), OUT("BTC")),
+    ROW(LAYER_NORM, layer_norm, IN("BTC", "C", "C"), OUT("BTC", "BT", "BT")),
+    ROW(LINEAR, linear, IN("BTK", "NK", "N"), OUT("BTN")),
+    ROW(GELU, gelu, IN("BTC"), OUT("BTC")),
+    ROW(ADD, add, IN("BTC", "BTC"), OUT("BTC")),
+    ROW(DROPOUT, dropout, IN("BTC"), OUT("BTC")),
+    ROW(ATTENTION, attention, IN("BT3C"), OUT("BTC", "BHT")),
+    ROW(ATTENTION_SCORES, attention_scores, IN("BT3C"), OUT("BHTT")),
+    ROW(SOFTMAX, softmax, IN("BHTT"), OUT("BHTT")),
+    ROW(ATTENTION_APPLY, attention_apply, IN("BHTT", "BT3C"), OUT("BTC")),
+    ROW(SELECT, select, IN("BTC"), OUT("BC")),
+    ROW(CROSS_ENTROPY, cross_entropy, IN("BTV", "#BT"), OUT("BT", "BT")),
+    ROW(LOSS_SUM, loss_sum, IN("BT")),
+    ROW(EMBEDDING_GRAD, embedding_grad, IN("#BT", "BTC"), EFFECT("VC")),
+    ROW(POSITION_GRAD, position_grad, IN("BTC"), EFFECT("PC")),
+    ROW(LAYER_NORM_GRAD_INPUT, layer_norm_grad_input, IN("BTC", "BTC", "C", "BT", "BT"),
+        OUT("BTC")),
+    ROW(LAYER_NORM_GRAD_WEIGHT, layer_norm_grad_weight, IN("BTC", "BTC", "BT", "BT"),
+        EFFECT("C", "C")),
+    ROW(LINEAR_GRAD_INPUT, linear_grad_input, IN("BTN", "NK"), OUT("BTK")),
+    ROW(LINEAR_GRAD_WEIGHT, linear_grad_weight, IN("BTK", "BTN"), EFFECT("NK")),
+    ROW(LINEAR_GRAD_BIAS, linear_grad_bias, IN("BTN"), EFFECT("N")),
+    ROW(GELU_GRAD, gelu_grad, IN("BTC", "BTC"), OUT("BTC")),
+    ROW(ATTENTION_GRAD, attention_grad, IN("BTC", "BT3C", "BTC", "BHT"), OUT("BT3C")),
+    ROW(ATTENTION_GRAD_PROBS, attention_grad_probs, IN("BTC", "BT3C"), OUT("BHTT")),
+    ROW(SOFTMAX_GRAD, softmax_grad, IN("BHTT", "BHTT"), OUT("BHTT")),
+    ROW(ATTENTION_GRAD_QKV, attention_grad_qkv, IN("BTC", "BT3C", "BHTT", "BHTT"), OUT("BT3C")),
+    ROW(CROSS_ENTROPY_GRAD, cross_entropy_grad, IN("BTV", "#BT", "BT"), OUT("BTV")),
+    ROW(GRADIENT_NORM, gradient_norm, IN("VC", "PC", "C")),
+    ROW(ADAMW, adamw, IN("VC"), EFFECT("VC", "VC", "VC")),
+    ROW(INIT_NORMAL, init_normal, EFFECT("VC")),
+    ROW(INIT_CONSTANT, init_constant, EFFECT("VC")),
+};
+
+enum { OPERANDS = PLM_OP_INPUTS_MAX + PLM_OP_OUTPUTS_MAX + PLM_OP_EFFECTS_MAX, CANARY = 64 };
+
+/* A launch with its operands in one block, a canary before and after each and around the workspace,
+ * and the same operands in double for the reference. */
+typedef struct fixture {
+    const op_row *row;
+    plm_launch launch;
+    plm_step_record step;
+    reference truth;
+    char *block;
+    size_t block_bytes;
+    size_t start[OPERANDS + 1], bytes[OPERANDS + 1]; /* the last one is the workspace */
+    double *doubles;
+} fixture;
+
+static plm_operand *operand_at(fixture *f, int i)
+{
+    if (i < PLM_OP_INPUTS_MAX)
+        return &f->launch.in[i];
+    i -= PLM_OP_INPUTS_MAX;
+    return i < PLM_OP_OUTPUTS_MAX ? &f->launch.out[i] : &f->launch.effect[i - PLM_OP_OUTPUTS_MAX];
+}
+
+static const char *word_at(const op_row *row, int i)
+{
+    if (i < PLM_OP_INPUTS_MAX)
+        return row->in[i];
+    i -= PLM_OP_INPUTS_MAX;
+    return i < PLM_OP_OUTPUTS_MAX ? row->out[i] : row->effect[i - PLM_OP_OUTPUTS_MAX];
+}
+
+static double **double_at(reference *r, int i, int64_t **count)
+{
+    if (i < PLM_OP_INPUTS_MAX) {
+        *count = &r->in_count[i];
+        return &r->in[i];
+    }
+    i -= PLM_OP_INPUTS_MAX;
+    if (i < PLM_OP_OUTPUTS_MAX) {
+        *count = &r->out_count[i];
+        return &r->out[i];
+    }
+    i -= PLM_OP_OUTPUTS_MAX;
+    *count = &r->effect_count[i];
+    return &r->effect[i];
+}
+
+static int64_t extent_of(const extents *n, char letter)
+{
+    switch (letter) {
+    case 'B':
+        return n->B;
+    case 'T':
+        return n->T;
+    case 'C':
+        return n->C;
+    case 'H':
+        return n->H;
+    case 'V':
+        return n->V;
+    case 'K':
+        return n->K;
+    case 'N':
+        return n->N;
+    default:
+        return n->P;
+    }
+}
+
+/* Shape and contiguous strides from a word; returns the number of elements. */
+static int64_t shape_operand(const extents *n, const char *word, plm_operand *operand)
+{
+    *operand = (plm_operand){.dtype = *word == '#' ? PLM_DTYPE_I32 : PLM_DTYPE_F32};
+    int64_t factor = 1, count = 1;
+    for (; *word; word++) {
+        if (*word == '3')
+            factor = 3;
+        else if (*word != '#') {
+            operand->shape[operand->rank++] = factor * extent_of(n, *word);
+            factor = 1;
+        }
+    }
+    for (int i = operand->rank - 1; i >= 0; i--) {
+        operand->stride[i] = count;
+        count *= operand->shape[i];
+    }
+    return count;
+}
+
+/* A fixed stream of numbers in [-1, 1). */
+static double next_number(uint64_t *index)
+{
+    return 2.0 * (double)plm_philox_unit(plm_philox_at(99, 0, 0, (*index)++).word[0]) - 1.0;
+}
+
+/* Random operands. Ids lie in the vocabulary; of targets (input 1) some are not counted. Second
+ * moments and rstd are positive. */
+static void fill_operands(fixture *f, uint64_t seed)
+{
+    uint64_t index = seed << 32;
+    for (int i = 0; i < OPERANDS; i++) {
+        plm_operand *operand = operand_at(f, i);
+        int64_t count = plm_operand_count(operand);
+        if (operand->dtype == PLM_DTYPE_I32) {
+            for (int64_t e = 0; e < count; e++) {
+                int32_t id = (int32_t)((next_number(&index) + 1) / 2 * (double)f->truth.n.V);
+                ((int32_t *)operand->data)[e] = i == 1 && e % 5 == 3 ? -1 : id;
+            }
+            continue;
+        }
+        bool positive = (f->launch.kind == PLM_OP_ADAMW && i == OPERANDS - 1) ||
+                        (f->launch.kind == PLM_OP_LAYER_NORM_GRAD_INPUT && i == 4) ||
+                        (f->launch.kind == PLM_OP_LAYER_NORM_GRAD_WEIGHT && i == 3);
+        for (int64_t e = 0; operand->rank > 0 && e < count; e++) {
+            float x = (float)(2 * next_number(&index));
+            ((float *)operand->data)[e] = positive ? fabsf(x) : x;
+        }
+    }
+}
+
+/* Zero where a causal tensor [B,H,T,T] has keys after the query: probabilities are never there. */
+static void zero_future(const extents *n, float *square)
+{
+    for (int64_t row = 0; row < n->B * n->H * n->T; row++)
+        for (int64_t j = row % n->T + 1; j < n->T; j++)
+            square[row * n->T + j] = 0;
+}
+
+/* Attention's saved outputs must belong to its input, or e^(score - lse) means nothing. */
+static void fill_consistently(fixture *f)
+{
+    const extents *n = &f->truth.n;
+    if (f->launch.attr.causal && f->launch.kind == PLM_OP_ATTENTION_APPLY)
+        zero_future(n, f->launch.in[0].data);
+    if (f->launch.attr.causal && f->launch.kind == PLM_OP_ATTENTION_GRAD_QKV) {
+        zero_future(n, f->launch.in[2].data);
+        zero_future(n, f->launch.in[3].data);
+    }
+    if (f->launch.kind != PLM_OP_ATTENTION_GRAD)
+        return;
+    const float *qkv = f->launch.in[1].data;
+    float *lse = f->launch.in[3].data;
+    reference r = {.n = *n, .attr = f->launch.attr};
+    double *wide = calloc((size_t)(plm_operand_count(&f->launch.in[1]) + 1), sizeof *wide);
+    for (int64_t i = 0; i < plm_operand_count(&f->launch.in[1]); i++)
+        wide[i] = (double)qkv[i];
+    for (int64_t row = 0; row < n->B * n->H * n->T; row++) {
+        double sum = 0;
+        for (int64_t j = 0; j < n->T; j++)
+            sum += exp(ref_score(&r, wide, row / (n->H * n->T), row / n->T % n->H, row % n->T, j));
+        lse[row] = (float)log(sum);
+    }
+    free(wide);
+}
+
+/* The fp32 operands as they are now become the reference's. */
+static void widen(fixture *f)
+{
+    double *next = f->doubles;
+    f->truth.attr = f->launch.attr;
+    f->truth.step = f->step;
+    for (int i = 0; i < OPERANDS; i++) {
+        plm_operand *operand = operand_at(f, i);
+        int64_t *count, elements = plm_operand_count(operand);
+        double **to = double_at(&f->truth, i, &count);
+        *to = NULL;
+        *count = 0;
+        if (operand->rank == 0)
+            continue;
+        *count = elements;
+        if (operand->dtype == PLM_DTYPE_I32) {
+            f->truth.ids[i] = operand->data;
+            continue;
+        }
+        *to = next;
+        for (int64_t e = 0; e < elements; e++)
+            *next++ = (double)((float *)operand->data)[e];
+    }
+}
+
+static plm_step_record step_record(void)
+{
+    return (plm_step_record){.seed = 1234,
+                             .step = 3,
+                             .sample_offset = 3,
+                             .position = 0,
+                             .inverse_count = 0.125f,
+                             .learning_rate = 0.01f,
+                             .weight_decay = 0.1f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.95f,
+                             .epsilon = 1e-8f,
+                             .clip_norm = 1.0f,
+                             .clip_scale = 0.5f,
+                             .update_count = 2};
+}
+
+static void fixture_open(fixture *f, plm_device *device, plm_op_kind kind, extents n,
+                         plm_op_attr attr)
+{
+    *f = (fixture){.row = &rows[kind], .step = step_record()};
+    f->launch = (plm_launch){.kind = kind, .attr = attr, .step = &f->step};
+    f->truth.n = n;
+    int64_t elements = 0;
+    size_t at = CANARY;
+    for (int i = 0; i < OPERANDS; i++)
+        if (word_at(f->row, i)) {
+            int64_t count = shape_operand(&n, word_at(f->row, i), operand_at(f, i));
+            f->start[i] = at;
+            f->bytes[i] = (size_t)count * 4;
+            elements += count;
+            at += plm_granules(f->bytes[i]) + CANARY;
+        }
+    assert_ok(device->table->workspace(device, &f->launch, &f->launch.workspace_bytes));
+    f->start[OPERANDS] = at;
+    f->bytes[OPERANDS] = f->launch.workspace_bytes;
+    f->block_bytes = at + plm_granules(f->launch.workspace_bytes) + CANARY;
+    f->block = aligned_alloc(64, f->block_bytes);
+    memset(f->block, 0x5A, f->block_bytes);
+    for (int i = 0; i < OPERANDS; i++)
+        if (word_at(f->row, i))
+            operand_at(f, i)->data = f->block + f->start[i];
+    f->launch.workspace = f->launch.workspace_bytes ? f->block + f->start[OPERANDS] : NULL;
+    f->doubles = calloc((size_t)elements + 1, sizeof *f->doubles);
+    fill_operands(f, (uint64_t)kind);
+    fill_consistently(f);
+    widen(f);
+}
+
+static void fixture_close(fixture *f)
+{
+    free(f->block);
+    free(f->doubles);
+}
+
+static void run_op(plm_device *device, const plm_launch *launch)
+{
+    void *prepared = NULL;
+    assert_ok(device->table->prepare(device, launch, &prepared));
+    assert_ok(device->table->launch(device, launch, prepared));
+    device->table->forget(device, prepared);
+}
+
+/* Every byte that belongs to no operand and not to the workspace is as it was. */
+static void assert_canaries(const fixture *f)
+{
+    size_t from = 0;
+    for (int i = 0; i <= OPERANDS + 1; i++) {
+        size_t to = i <= OPERANDS ? f->start[i] : f->block_bytes;
+        if (i < OPERANDS && !word_at(f->row, i))
+            continue;
+        for (size_t at = from; at < to; at++)
+            if (f->block[at] != 0x5A)
+                fail_msg("%s wrote outside its operands, before operand %d", f->row->name, i);
+        from = i <= OPERANDS ? to + f->bytes[i] : from;
+    }
+}
+
+/* Largest distance to the reference, as a share of the tensor's largest value (at least 1). */
+static double distance(const float *x, const double *truth, int64_t count)
+{
+    double largest = 1, worst = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (isinf(truth[i]) && (double)x[i] == truth[i])
+            continue;
+        largest = fmax(largest, fabs(truth[i]));
+        double off = fabs((double)x[i] - truth[i]);
+        worst = off <= worst ? worst : off; /* a NaN stays */
+    }
+    return worst / largest;
+}
+
+static void assert_matches(fixture *f, double tolerance)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        plm_operand *operand = operand_at(f, i);
+        int64_t *count;
+        double **truth = double_at(&f->truth, i, &count);
+        if (operand->rank == 0 || operand->dtype != PLM_DTYPE_F32)
+            continue;
+        double off = distance(operand->data, *truth, *count);
+        if (!(off <= tolerance))
+            fail_msg("%s, operand %d of B=%d T=%d C=%d H=%d V=%d: off by %g", f->row->name, i,
+                     (int)f->truth.n.B, (int)f->truth.n.T, (int)f->truth.n.C, (int)f->truth.n.H,
+                     (int)f->truth.n.V, off);
+    }
+    const plm_step_record *step = &f->step, *truth = &f->truth.step;
+    assert_true(fabs(step->loss_sum - truth->loss_sum) < 1e-9);
+    assert_true(fabsf(step->gradient_norm - truth->gradient_norm) <= 1e-6f * truth->gradient_norm);
+    assert_true(fabsf(step->clip_scale - truth->clip_scale) <= 1e-6f);
+    assert_int_equal(step->update_count, truth->update_count);
+}
+
+static const extents shapes[] = {
+    {.B = 2, .T = 1, .C = 8, .H = 1, .V = 5, .K = 1, .N = 1, .P = 1},
+    {.B = 1, .T = 17, .C = 20, .H = 2, .V = 5, .K = 20, .N = 7, .P = 19},
+    {.B = 3, .T = 65, .C = 24, .H = 3, .V = 33, .K = 24, .N = 65, .P = 65},
+    {.B = 2, .T = 64, .C = 128, .H = 2, .V = 256, .K = 64, .N = 128, .P = 80},
+    {.B = 1, .T = 150, .C = 60, .H = 3, .V = 1500, .K = 33, .N = 100, .P = 150},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static plm_op_attr attributes(const extents *n, bool causal, bool accumulate)
+{
+    return (plm_op_attr){.epsilon = 1e-5f,
+                         .probability = 0.3f,
+                         .scale = 0.02f,
+                         .heads = (int32_t)n->H,
+                         .site = 7,
+                         .causal = causal,
+                         .accumulate = accumulate,
+                         .decay = accumulate};
+}
+
+static plm_device *open_device(int threads)
+{
+    plm_device *device = NULL;
+    assert_ok(plm_device_create_cpu(threads, 0, &device));
+    return device;
+}
+
+static void compare_with_reference(plm_device *device, plm_op_kind kind, const extents *n,
+                                   int variant)
+{
+    fixture f;
+    fixture_open(&f, device, kind, *n, attributes(n, variant & 1, variant >> 1));
+    f.row->run(&f.truth);
+    run_op(device, &f.launch);
+    assert_matches(&f, 1e-5);
+    assert_canaries(&f);
+    fixture_close(&f);
+}
+
+static void every_kernel_of_every_instruction_set_matches_the_reference(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    const plm_cpu_kernels *kernels;
+    for (int set = 0; (kernels = plm__cpu_kernels_at(set)); set++) {
+        plm__cpu_use_kernels(device, kernels);
+        for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+            for (int shape = 0; shape < SHAPES; shape++)
+                for (int variant = 0; variant < 4; variant++)
+                    compare_with_reference(device, (plm_op_kind)kind, &shapes[shape], variant);
+    }
+    plm_device_destroy(device);
+}
+
+static void the_table_of_kernels_covers_every_operation(void **state)
+{
+    (void)state;
+    const plm_cpu_kernels *kernels;
+    for (int set = 0; (kernels = plm__cpu_kernels_at(set)); set++)
+        for (int kind = 0; kind < PLM_OP_COUNT; kind++) {
+            assert_non_null(rows[kind].run);
+            assert_true(!kernels->run[kind] == plm__products_run((plm_op_kind)kind));
+        }
+}
+
+/* Runs the operation on its own fixture and keeps a copy of everything it wrote. */
+static char *result_of(plm_device *device, plm_op_kind kind, const extents *n, fixture *f)
+{
+    fixture_open(f, device, kind, *n, attributes(n, true, true));
+    run_op(device, &f->launch);
+    char *copy = malloc(f->start[OPERANDS]);
+    memcpy(copy, f->block, f->start[OPERANDS]);
+    return copy;
+}
+
+static void results_are_the_same_bits_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    plm_device *one = open_device(1), *three = open_device(3);
+    extents n = {.B = 4, .T = 130, .C = 80, .H = 4, .V = 300, .K = 64, .N = 96, .P = 130};
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++) {
+        if (plm__products_run((plm_op_kind)kind))
+            continue;
+        fixture f, g;
+        char *first = result_of(one, (plm_op_kind)kind, &n, &f);
+        char *second = result_of(three, (plm_op_kind)kind, &n, &g);
+        if (memcmp(first, second, f.start[OPERANDS]) != 0)
+            fail_msg("%s depends on the number of threads", f.row->name);
+        assert_memory_equal(&f.step, &g.step, sizeof f.step);
+        free(first);
+        free(second);
+        fixture_close(&f);
+        fixture_close(&g);
+    }
+    plm_device_destroy(one);
+    plm_device_destroy(three);
+}
+
+static void an_output_may_take_the_place_of_an_input_where_the_table_says_so(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    const extents *n = &shapes[4];
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        for (int input = 0; input < PLM_OP_INPUTS_MAX; input++) {
+            if (!(rows[kind].overwrites >> input & 1))
+                continue;
+            fixture f, g;
+            fixture_open(&f, device, (plm_op_kind)kind, *n, attributes(n, true, false));
+            fixture_open(&g, device, (plm_op_kind)kind, *n, attributes(n, true, false));
+            run_op(device, &f.launch);
+            size_t bytes = g.bytes[PLM_OP_INPUTS_MAX];
+            assert_int_equal(bytes, g.bytes[input]);
+            g.launch.out[0].data = g.launch.in[input].data;
+            run_op(device, &g.launch);
+            if (memcmp(f.launch.out[0].data, g.launch.out[0].data, bytes) != 0)
+                fail_msg("%s is wrong over its input %d", f.row->name, input);
+            fixture_close(&f);
+            fixture_close(&g);
+        }
+    plm_device_destroy(device);
+}
+
+static void empty_tensors_are_fine_and_empty_sums_are_zero(void **state)
+{
+    (void)state;
+    static const extents empty[] = {
+        {.B = 0, .T = 5, .C = 8, .H = 2, .V = 5, .K = 4, .N = 6, .P = 7},
+        {.B = 2, .T = 0, .C = 8, .H = 2, .V = 5, .K = 4, .N = 6, .P = 7},
+        {.B = 2, .T = 5, .C = 8, .H = 2, .V = 5, .K = 0, .N = 6, .P = 7},
+        {.B = 2, .T = 5, .C = 8, .H = 2, .V = 5, .K = 4, .N = 0, .P = 7},
+    };
+    plm_device *device = open_device(2);
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+            for (int variant = 0; variant < 4; variant++)
+                if (kind != PLM_OP_SELECT || empty[i].T > 0)
+                    compare_with_reference(device, (plm_op_kind)kind, &empty[i], variant);
+    plm_device_destroy(device);
+}
+
+static void shapes_that_do_not_fit_together_are_refused(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(1);
+    const extents *n = &shapes[2];
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        for (int i = 0; i < OPERANDS; i++) {
+            if (!word_at(&rows[kind], i) || kind == PLM_OP_GRADIENT_NORM)
+                continue;
+            fixture f;
+            size_t bytes = 77;
+            fixture_open(&f, device, (plm_op_kind)kind, *n, attributes(n, true, false));
+            plm_operand *operand = operand_at(&f, i), good = *operand;
+            operand->stride[0] *= 2;
+            assert_int_equal(device->table->workspace(device, &f.launch, &bytes),
+                             PLM_ERROR_UNSUPPORTED);
+            *operand = good;
+            operand->dtype = PLM_DTYPE_BF16;
+            assert_int_equal(device->table->workspace(device, &f.launch, &bytes),
+                             PLM_ERROR_UNSUPPORTED);
+            *operand = good;
+            operand->rank = 0;
+            if (kind != PLM_OP_LINEAR || i != 2)
+                assert_int_equal(device->table->workspace(device, &f.launch, &bytes),
+                                 PLM_ERROR_ARGUMENT);
+            assert_int_equal(bytes, 77);
+            fixture_close(&f);
+        }
+    plm_device_destroy(device);
+}
+
+static void a_dimension_that_disagrees_is_named(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(1);
+    fixture f;
+    size_t bytes;
+    fixture_open(&f, device, PLM_OP_LAYER_NORM, shapes[2], attributes(&shapes[2], true, false));
+    f.launch.in[1].shape[0]--;
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_ARGUMENT);
+    plm_error error;
+    plm_error_get(&error);
+    assert_string_equal(error.message, "layer norm, input 1: wanted C = 24, found 23");
+    f.launch.in[1].shape[0] = -1;
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_ARGUMENT);
+    fixture_close(&f);
+    fixture_open(&f, device, PLM_OP_ATTENTION, shapes[2], attributes(&shapes[2], true, false));
+    f.launch.attr.heads = 0;
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_ARGUMENT);
+    f.launch.attr.heads = 5;
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_ARGUMENT);
+    fixture_close(&f);
+    plm_device_destroy(device);
+}
+
+/* How a backward operation's inputs are found: d the gradient of output 0; a b c the forward's
+ * inputs; x y z its outputs. The gradient is of forward input `input`, in output 0 or effect
+ * `effect`. */
+typedef struct gradient_pair {
+    plm_op_kind forward, backward;
+    int input;
+    const char *from;
+    int effect; /* -1: output 0 */
+} gradient_pair;
+
+static const gradient_pair pairs[] = {
+    {PLM_OP_EMBEDDING, PLM_OP_EMBEDDING_GRAD, 1, "ad", 0},
+    {PLM_OP_POSITION, PLM_OP_POSITION_GRAD, 1, "d", 0},
+    {PLM_OP_LAYER_NORM, PLM_OP_LAYER_NORM_GRAD_INPUT, 0, "dabyz", -1},
+    {PLM_OP_LAYER_NORM, PLM_OP_LAYER_NORM_GRAD_WEIGHT, 1, "dayz", 0},
+    {PLM_OP_LAYER_NORM, PLM_OP_LAYER_NORM_GRAD_WEIGHT, 2, "dayz", 1},
+    {PLM_OP_LINEAR, PLM_OP_LINEAR_GRAD_INPUT, 0, "db", -1},
+    {PLM_OP_LINEAR, PLM_OP_LINEAR_GRAD_WEIGHT, 1, "ad", 0},
+    {PLM_OP_LINEAR, PLM_OP_LINEAR_GRAD_BIAS, 2, "d", 0},
+    {PLM_OP_GELU, PLM_OP_GELU_GRAD, 0, "da", -1},
+    {PLM_OP_DROPOUT, PLM_OP_DROPOUT, 0, "d", -1},
+    {PLM_OP_ATTENTION, PLM_OP_ATTENTION_GRAD, 0, "daxy", -1},
+    {PLM_OP_SOFTMAX, PLM_OP_SOFTMAX_GRAD, 0, "dx", -1},
+    {PLM_OP_ATTENTION_APPLY, PLM_OP_ATTENTION_GRAD_PROBS, 0, "db", -1},
+    {PLM_OP_CROSS_ENTROPY, PLM_OP_CROSS_ENTROPY_GRAD, 0, "aby", -1},
+};
+
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+/* sum_i weight_i out_i over output 0 */
+static double weighted(const double *out, const double *weight, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += out[i] * weight[i];
+    return sum;
+}
+
+/* Fills the backward's inputs from the forward's operands after its run. */
+static void connect(const gradient_pair *pair, fixture *forward, fixture *backward,
+                    const double *weight)
+{
+    for (int i = 0; pair->from[i]; i++) {
+        char code = pair->from[i];
+        plm_operand *to = &backward->launch.in[i];
+        if (code == 'd') {
+            for (int64_t e = 0; e < plm_operand_count(to); e++)
+                ((float *)to->data)[e] = (float)weight[e];
+            continue;
+        }
+        plm_operand *source =
+            code < 'd' ? &forward->launch.in[code - 'a'] : &forward->launch.out[code - 'x'];
+        assert_int_equal(plm_operand_count(to), plm_operand_count(source));
+        memcpy(to->data, source->data, (size_t)plm_operand_count(to) * 4);
+    }
+    widen(backward);
+}
+
+/* Derivative along `way` by central differences of the double reference. */
+static double difference(fixture *forward, const gradient_pair *pair, const double *weight,
+                         const double *way)
+{
+    const double h = 1e-5;
+    reference *r = &forward->truth;
+    double side[2];
+    for (int s = 0; s < 2; s++) {
+        for (int64_t i = 0; i < r->in_count[pair->input]; i++)
+            r->in[pair->input][i] += (s ? -2 : 1) * h * way[i];
+        forward->row->run(r);
+        side[s] = weighted(r->out[0], weight, r->out_count[0]);
+    }
+    for (int64_t i = 0; i < r->in_count[pair->input]; i++)
+        r->in[pair->input][i] += h * way[i];
+    return (side[0] - side[1]) / (2 * h);
+}
+
+/* The backward kernel's gradient along a random way, against differences of the forward. */
+static void check_pair(plm_device *device, const gradient_pair *pair, const extents *n, bool causal)
+{
+    fixture forward, backward;
+    fixture_open(&forward, device, pair->forward, *n, attributes(n, causal, false));
+    fixture_open(&backward, device, pair->backward, *n, attributes(n, causal, false));
+    run_op(device, &forward.launch);
+    int64_t outputs = plm_operand_count(&forward.launch.out[0]);
+    int64_t inputs = plm_operand_count(&forward.launch.in[pair->input]);
+    double *weight = calloc((size_t)outputs, sizeof *weight);
+    double *way = calloc((size_t)inputs, sizeof *way);
+    uint64_t index = 5;
+    for (int64_t i = 0; i < outputs; i++)
+        weight[i] = (double)(float)next_number(&index);
+    for (int64_t i = 0; pair->forward == PLM_OP_CROSS_ENTROPY && i < outputs; i++)
+        weight[i] = (double)backward.step.inverse_count;
+    connect(pair, &forward, &backward, weight);
+    run_op(device, &backward.launch);
+    const plm_operand *result =
+        pair->effect < 0 ? &backward.launch.out[0] : &backward.launch.effect[pair->effect];
+    const float *gradient = result->data;
+    assert_int_equal(plm_operand_count(result), inputs);
+    for (int round = 0; round < 3; round++) {
+        double along = 0, size = 0;
+        for (int64_t i = 0; i < inputs; i++) {
+            way[i] = next_number(&index);
+            along += (double)gradient[i] * way[i];
+            size += (double)gradient[i] * (double)gradient[i];
+        }
+        double wanted = difference(&forward, pair, weight, way);
+        if (!(fabs(along - wanted) <= 1e-5 * (1 + sqrt(size))))
+            fail_msg("%s of input %d: %.9g, differences say %.9g", backward.row->name, pair->input,
+                     along, wanted);
+    }
+    free(weight);
+    free(way);
+    fixture_close(&forward);
+    fixture_close(&backward);
+}
+
+static void gradients_agree_with_finite_differences(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    for (int pair = 0; pair < PAIRS; pair++)
+        for (int shape = 0; shape < 4; shape++)
+            for (int causal = 0; causal < 2; causal++)
+                if (!causal || pairs[pair].forward != PLM_OP_ATTENTION_APPLY)
+                    check_pair(device, &pairs[pair], &shapes[shape], causal);
+    plm_device_destroy(device);
+}
+
+/* Gives an operand of one fixture the data of another's. */
+static void hand_over(fixture *to, int input, const plm_operand *from)
+{
+    assert_int_equal(plm_operand_count(&to->launch.in[input]), plm_operand_count(from));
+    memcpy(to->launch.in[input].data, from->data, (size_t)plm_operand_count(from) * 4);
+}
+
+static void assert_close(const plm_operand *a, const plm_operand *b, double tolerance)
+{
+    const float *x = a->data, *y = b->data;
+    for (int64_t i = 0; i < plm_operand_count(a); i++)
+        if (!(fabs((double)x[i] - (double)y[i]) <= tolerance))
+            fail_msg("element %d: %g and %g", (int)i, (double)x[i], (double)y[i]);
+}
+
+static void fused_and_plain_attention_agree_forward_and_backward(void **state)
+{
+    (void)state;
+    static const plm_op_kind kinds[] = {PLM_OP_ATTENTION_SCORES,     PLM_OP_SOFTMAX,
+                                        PLM_OP_ATTENTION_APPLY,      PLM_OP_ATTENTION,
+                                        PLM_OP_ATTENTION_GRAD_PROBS, PLM_OP_SOFTMAX_GRAD,
+                                        PLM_OP_ATTENTION_GRAD_QKV,   PLM_OP_ATTENTION_GRAD};
+    enum { SCORES, PROBS, APPLY, FUSED, DPROBS, DSCORES, DQKV, FUSED_GRAD, STEPS };
+    plm_device *device = open_device(2);
+    for (int variant = 0; variant < 2 * SHAPES; variant++) {
+        const extents *n = &shapes[variant / 2];
+        fixture f[STEPS];
+        for (int i = 0; i < STEPS; i++)
+            fixture_open(&f[i], device, kinds[i], *n, attributes(n, variant % 2, false));
+        const plm_operand *qkv = &f[SCORES].launch.in[0], *dout = &f[DPROBS].launch.in[0];
+        run_op(device, &f[SCORES].launch);
+        hand_over(&f[PROBS], 0, &f[SCORES].launch.out[0]);
+        run_op(device, &f[PROBS].launch);
+        hand_over(&f[APPLY], 0, &f[PROBS].launch.out[0]);
+        hand_over(&f[APPLY], 1, qkv);
+        run_op(device, &f[APPLY].launch);
+        hand_over(&f[FUSED], 0, qkv);
+        run_op(device, &f[FUSED].launch);
+        assert_close(&f[APPLY].launch.out[0], &f[FUSED].launch.out[0], 2e-5);
+
+        hand_over(&f[DPROBS], 1, qkv);
+        run_op(device, &f[DPROBS].launch);
+        hand_over(&f[DSCORES], 0, &f[DPROBS].launch.out[0]);
+        hand_over(&f[DSCORES], 1, &f[PROBS].launch.out[0]);
+        run_op(device, &f[DSCORES].launch);
+        hand_over(&f[DQKV], 0, dout);
+        hand_over(&f[DQKV], 1, qkv);
+        hand_over(&f[DQKV], 2, &f[PROBS].launch.out[0]);
+        hand_over(&f[DQKV], 3, &f[DSCORES].launch.out[0]);
+        run_op(device, &f[DQKV].launch);
+        hand_over(&f[FUSED_GRAD], 0, dout);
+        hand_over(&f[FUSED_GRAD], 1, qkv);
+        hand_over(&f[FUSED_GRAD], 2, &f[FUSED].launch.out[0]);
+        hand_over(&f[FUSED_GRAD], 3, &f[FUSED].launch.out[1]);
+        run_op(device, &f[FUSED_GRAD].launch);
+        assert_close(&f[DQKV].launch.out[0], &f[FUSED_GRAD].launch.out[0], 5e-5);
+        for (int i = 0; i < STEPS; i++)
+            fixture_close(&f[i]);
+    }
+    plm_device_destroy(device);
+}
+
+static void a_dropout_mask_does_not_depend_on_the_micro_batch(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    extents whole = {.B = 6, .T = 7, .C = 9, .H = 1, .V = 5, .K = 1, .N = 1, .P = 7}, part = whole;
+    fixture f, g;
+    fixture_open(&f, device, PLM_OP_DROPOUT, whole, attributes(&whole, false, false));
+    f.step.sample_offset = 0;
+    run_op(device, &f.launch);
+    part.B = 2;
+    int64_t count = part.B * part.T * part.C;
+    for (int i = 0; i < 3; i++) {
+        fixture_open(&g, device, PLM_OP_DROPOUT, part, attributes(&part, false, false));
+        memcpy(g.launch.in[0].data, (float *)f.launch.in[0].data + i * count, (size_t)count * 4);
+        g.step.sample_offset = (uint32_t)(i * part.B);
+        run_op(device, &g.launch);
+        assert_memory_equal(g.launch.out[0].data, (float *)f.launch.out[0].data + i * count,
+                            (size_t)count * 4);
+        fixture_close(&g);
+    }
+    fixture_close(&f);
+    plm_device_destroy(device);
+}
+
+static void a_gradient_that_is_not_finite_skips_the_update(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    fixture norm, update;
+    const extents *n = &shapes[1];
+    fixture_open(&norm, device, PLM_OP_GRADIENT_NORM, *n, attributes(n, false, false));
+    fixture_open(&update, device, PLM_OP_ADAMW, *n, attributes(n, false, false));
+    ((float *)norm.launch.in[1].data)[3] = NAN;
+    run_op(device, &norm.launch);
+    assert_int_equal(norm.step.skip, 1);
+    assert_int_equal(norm.step.skipped_count, 1);
+    assert_int_equal(norm.step.update_count, step_record().update_count);
+    char *before = malloc(update.block_bytes);
+    memcpy(before, update.block, update.block_bytes);
+    update.launch.step = &norm.step;
+    run_op(device, &update.launch);
+    assert_memory_equal(before, update.block, update.block_bytes);
+    free(before);
+    fixture_close(&norm);
+    fixture_close(&update);
+    plm_device_destroy(device);
+}
+
+static void a_long_gradient_norm_is_exact_to_fp32(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    extents n = {.B = 1, .T = 1, .C = 1021, .H = 1, .V = 2200, .K = 1, .N = 1, .P = 3};
+    fixture f;
+    fixture_open(&f, device, PLM_OP_GRADIENT_NORM, n, attributes(&n, false, false));
+    f.row->run(&f.truth);
+    run_op(device, &f.launch);
+    assert_true(fabsf(f.step.gradient_norm - f.truth.step.gradient_norm) <=
+                1e-7f * f.truth.step.gradient_norm);
+    fixture_close(&f);
+    plm_device_destroy(device);
+}
+
+/* Distance in units in the last place of the true value. */
+static double units(float x, double truth)
+{
+    int exponent;
+    frexp(truth, &exponent);
+    return fabs((double)x - truth) / ldexp(1.0, exponent - 24);
+}
+
+static void exponential_and_sigmoid_are_right_to_a_few_units(void **state)
+{
+    (void)state;
+    double worst_exp = 0, worst_sigmoid = 0;
+    for (double x = -87.2; x < 88.72; x += 0.00037) {
+        worst_exp = fmax(worst_exp, units(plm_exp((float)x), exp((double)(float)x)));
+        if (x < 87)
+            worst_sigmoid =
+                fmax(worst_sigmoid, units(plm_sigmoid((float)-x), 1 / (1 + exp((double)(float)x))));
+    }
+    assert_true(worst_exp < 1.5);
+    assert_true(worst_sigmoid < 3);
+    assert_true(plm_exp(0.0f) == 1.0f);
+    assert_true(plm_exp(-INFINITY) == 0.0f && plm_exp(-100.0f) == 0.0f);
+    assert_true(isinf(plm_exp(INFINITY)) && isinf(plm_exp(89.0f)));
+    assert_true(isnan(plm_exp(NAN)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel_of_every_instruction_set_matches_the_reference),
+        cmocka_unit_test(the_table_of_kernels_covers_every_operation),
+        cmocka_unit_test(results_are_the_same_bits_on_any_number_of_threads),
+        cmocka_unit_test(an_output_may_take_the_place_of_an_input_where_the_table_says_so),
+        cmocka_unit_test(empty_tensors_are_fine_and_empty_sums_are_zero),
+        cmocka_unit_test(shapes_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(a_dimension_that_disagrees_is_named),
+        cmocka_unit_test(gradients_agree_with_finite_differences),
+        cmocka_unit_test(fused_and_plain_attention_agree_forward_and_backward),
+        cmocka_unit_test(a_dropout_mask_does_not_depend_on_the_micro_batch),
+        cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_update),
+        cmocka_unit_test(a_long_gradient_norm_is_exact_to_fp32),
+        cmocka_unit_test(exponential_and_sigmoid_are_right_to_a_few_units),
+    };
+    return run_test_group(tests);
+}
