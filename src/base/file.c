@@ -50,36 +50,76 @@ void plm_file_unmap(plm_file *file)
     *file = (plm_file){0};
 }
 
-static plm_status write_synced(int descriptor, const char *path, const char *bytes,
-                               size_t byte_count)
+plm_status plm_file_begin(const char *path, plm_file_writer *writer)
 {
+    PLM_FAIL_IF(strlen(path) >= sizeof writer->path, PLM_ERROR_IO,
+                "cannot write '%.60s...': the path is too long", path);
+    snprintf(writer->path, sizeof writer->path, "%s", path);
+    snprintf(writer->temporary, sizeof writer->temporary, "%s.tmp-%ld", writer->path,
+             (long)getpid());
+    writer->descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return writer->descriptor < 0 ? io_failed("create", writer->temporary) : PLM_OK;
+}
+
+plm_status plm_file_append(plm_file_writer *writer, const void *bytes, size_t byte_count)
+{
+    const char *next = bytes;
     while (byte_count > 0) {
-        ssize_t written = write(descriptor, bytes, byte_count);
+        ssize_t written = write(writer->descriptor, next, byte_count);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return io_failed("write", path);
-        bytes += written;
+            return io_failed("write", writer->path);
+        next += written;
         byte_count -= (size_t)written;
     }
-    return fsync(descriptor) == 0 ? PLM_OK : io_failed("sync", path);
+    return PLM_OK;
+}
+
+/* Makes a rename in the file's folder outlast a crash of the machine. */
+static plm_status sync_folder(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) + 1 : 1;
+    snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return io_failed("open the folder of", path);
+    int failed = fsync(descriptor);
+    close(descriptor);
+    return failed ? io_failed("sync the folder of", path) : PLM_OK;
+}
+
+plm_status plm_file_finish(plm_file_writer *writer)
+{
+    plm_status status = PLM_OK;
+    if (fsync(writer->descriptor) != 0)
+        status = io_failed("sync", writer->path);
+    if (close(writer->descriptor) != 0 && status == PLM_OK)
+        status = io_failed("close", writer->path);
+    if (status == PLM_OK && rename(writer->temporary, writer->path) != 0)
+        status = io_failed("rename to", writer->path);
+    if (status != PLM_OK) {
+        unlink(writer->temporary);
+        return status;
+    }
+    return sync_folder(writer->path);
+}
+
+void plm_file_abandon(plm_file_writer *writer)
+{
+    close(writer->descriptor);
+    unlink(writer->temporary);
 }
 
 plm_status plm_file_write(const char *path, const void *bytes, size_t byte_count)
 {
-    char temporary[4096];
-    int length = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
-    PLM_FAIL_IF(length < 0 || (size_t)length >= sizeof temporary, PLM_ERROR_IO,
-                "cannot write '%.60s...': the path is too long", path);
-    int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-        return io_failed("create", temporary);
-    plm_status status = write_synced(descriptor, path, bytes, byte_count);
-    if (close(descriptor) != 0 && status == PLM_OK)
-        status = io_failed("close", path);
-    if (status == PLM_OK && rename(temporary, path) != 0)
-        status = io_failed("rename to", path);
-    if (status != PLM_OK)
-        unlink(temporary);
+    plm_file_writer writer;
+    PLM_TRY(plm_file_begin(path, &writer));
+    plm_status status = plm_file_append(&writer, bytes, byte_count);
+    if (status == PLM_OK)
+        return plm_file_finish(&writer);
+    plm_file_abandon(&writer);
     return status;
 }

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What every kind of device shares. */
+/* What every device kind answers the same way. */
 #include "device/device.h"
 
 void plm_device_destroy(plm_device *device)
 {
     if (device)
         device->table->destroy(device);
+}
+
+plm_device_usage plm_device_usage_of(const plm_device *device)
+{
+    return device->usage;
+}
+
+size_t plm_device_overhead(plm_device *device)
+{
+    return device->table->overhead_bytes(device);
 }
