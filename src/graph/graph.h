@@ -119,7 +119,7 @@ typedef struct plm_op_info {
 
 const plm_op_info *plm_op_info_of(plm_op_kind kind);
 
-/* The name of output `index` of a kind: "normalised", "rstd". */
+/* The name of output `index` of a kind, a noun: "output" for the plain result, "rstd". */
 const char *plm_op_output_name(plm_op_kind kind, int32_t index);
 
 static inline const plm_tensor_info *plm_graph_tensor(const plm_graph *graph, plm_tensor tensor)

@@ -65,7 +65,12 @@ PLM_SHAPE_RULE(same)
     return PLM_OK;
 }
 
-/* A product is known by its weight, any other operation by what it does. */
+/* A product or a normalisation is known by its weight, any other operation by what it does. */
+static bool is_named_by_weight(plm_op_kind kind)
+{
+    return kind == PLM_OP_LINEAR || kind == PLM_OP_LAYER_NORM;
+}
+
 static plm_status choose_label(plm_graph *graph, plm_op *op)
 {
     op->label = graph->label;
@@ -73,7 +78,7 @@ static plm_status choose_label(plm_graph *graph, plm_op *op)
         return PLM_OK;
     const char *text = table[op->kind].info.text;
     size_t length = strlen(text);
-    if (op->kind == PLM_OP_LINEAR || op->kind == PLM_OP_LAYER_NORM) {
+    if (is_named_by_weight(op->kind)) {
         const plm_tensor_info *weight = plm_graph_tensor(graph, op->in[1]);
         const char *name = plm_intern_text(&graph->names, weight->name);
         const char *layer = plm_intern_text(&graph->names, weight->layer);
@@ -166,7 +171,7 @@ void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout
     PLM_BUG_IF(!table[op->kind].gradient, "%s has no gradient", table[op->kind].info.text);
     uint32_t layer = graph->layer;
     graph->layer = op->layer;
-    graph->label = op->label;
+    graph->label = is_named_by_weight(op->kind) ? op->label : 0;
     table[op->kind].gradient(graph, op, dout, din);
     graph->layer = layer;
     graph->label = 0;

@@ -61,10 +61,10 @@ static void add_reader(writer *w, plm_tensor tensor, int64_t op)
     }
     int32_t *list = &w->readers[(int64_t)tensor * PLM_TRACE_KEPT_MAX];
     for (int i = 0; i < PLM_TRACE_KEPT_MAX; i++) {
-        if (list[i] == 0) {
+        if (list[i] == 0)
             list[i] = (int32_t)op + 1;
-            return;
-        }
+        if (w->op_places[list[i] - 1] == w->op_places[op])
+            return; /* added, or the same operation of another program, told once */
     }
 }
 
