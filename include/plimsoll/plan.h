@@ -19,7 +19,10 @@
 extern "C" {
 #endif
 
-enum { PLM_BATCH_MAX = 1 << 24 }; /* sequences in one update */
+enum {
+    PLM_BATCH_MAX = 1 << 24,   /* sequences in one update */
+    PLM_SEQUENCE_MAX = 1 << 28 /* tokens of a sequence */
+};
 
 /*
  * A network: a function that appends one program's operations, called once for each of FIRST, NEXT,

@@ -134,9 +134,11 @@ static plm_status make(const plm_job *job, const plm_strategy *strategy, plm_dev
 plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
                            plm_plan **plan)
 {
-    PLM_FAIL_IF(job->batch < 1 || job->sequence < 1, PLM_ERROR_ARGUMENT,
-                "wanted a batch and a sequence of 1 or more, found %" PRId64 " and %" PRId64,
-                job->batch, job->sequence);
+    PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
+    PLM_FAIL_IF(job->sequence < 1 || job->sequence > PLM_SEQUENCE_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a sequence of 1 to %d tokens, found %" PRId64, PLM_SEQUENCE_MAX,
+                job->sequence);
     PLM_FAIL_IF(strategy->micro_batch < 1 || job->batch % strategy->micro_batch != 0,
                 PLM_ERROR_ARGUMENT,
                 "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
