@@ -4,6 +4,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* What a status means to a shell. */
 static const int exit_statuses[PLM_STATUS_COUNT] = {
@@ -29,6 +32,53 @@ int cli_wrong(const char *format, ...)
     fputc('\n', stderr);
     va_end(arguments);
     return CLI_WRONG;
+}
+
+void cli_enlarge(plm_model *model, int64_t sequence)
+{
+    if (sequence <= model->context || sequence > PLM_SEQUENCE_MAX)
+        return; /* a sequence beyond the largest is for the plan to refuse */
+    fprintf(stderr, "plimsoll: the position table of %s is enlarged from %lld to %lld rows\n",
+            model->name, (long long)model->context, (long long)sequence);
+    model->context = sequence;
+}
+
+/* What the environment says of the terminal, read as an options table without a line. */
+typedef struct surroundings {
+    const char *no_colour; /* NULL: not set, or empty */
+    const char *terminal;
+} surroundings;
+
+static bool colour_is_welcome(void)
+{
+    static const plm_option table[] = {
+        {.name = "no-color",
+         .kind = PLM_OPTION_TEXT,
+         .offset = offsetof(surroundings, no_colour),
+         .environment = "NO_COLOR"},
+        {.name = "term",
+         .kind = PLM_OPTION_TEXT,
+         .offset = offsetof(surroundings, terminal),
+         .environment = "TERM"},
+    };
+    static const plm_syntax syntax = {.command = "plimsoll", .options = table, .option_count = 2};
+    surroundings found;
+    plm_operands operands;
+    char *const argv[] = {NULL};
+    return plm_options_parse(&syntax, 1, argv, &found, &operands) == PLM_OK && !found.no_colour &&
+           found.terminal && strcmp(found.terminal, "dumb") != 0;
+}
+
+plm_report_style cli_style(int64_t rows)
+{
+    plm_report_style style = {.rows = rows};
+    struct winsize window;
+    if (!isatty(STDOUT_FILENO))
+        return style;
+    style.colour = colour_is_welcome();
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0)
+        style.columns = window.ws_col;
+    return style;
 }
 
 int cli_finish(plm_status status)

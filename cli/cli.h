@@ -20,8 +20,9 @@
 
 #include <stdbool.h>
 
+#include "plimsoll/model.h"
 #include "plimsoll/options.h"
-#include "plimsoll/status.h"
+#include "plimsoll/report.h"
 
 /* Exit statuses of the program. */
 enum {
@@ -38,6 +39,7 @@ typedef struct cli_command {
 } cli_command;
 
 /* The commands. */
+int cmd_bill(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 
 /*
@@ -46,6 +48,16 @@ int cmd_train(int argc, char **argv);
  */
 bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
                plm_operands *operands, int *exit_status);
+
+/*
+ * How to write for standard output: for a terminal its width and, unless NO_COLOR is set
+ * (no-color.org) or the terminal is dumb, colour; elsewhere the defaults. `rows` as in the style.
+ */
+plm_report_style cli_style(int64_t rows);
+
+/* Gives a model a position for each token of a sequence; says so on standard error when that
+ * enlarges its table. */
+void cli_enlarge(plm_model *model, int64_t sequence);
 
 /* The exit status of a plm_status; a failure prints its message as one line on standard error. */
 int cli_finish(plm_status status);

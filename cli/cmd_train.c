@@ -257,10 +257,8 @@ int cmd_train(int argc, char **argv)
                          (long long)o.sample);
     plm_train_settings settings = {0};
     plm_status status = take_settings(&o, operands.items[0], &settings);
-    if (status == PLM_OK && settings.sequence > settings.model.context)
-        fprintf(stderr, "plimsoll: the position table of %s is enlarged from %lld to %lld rows\n",
-                settings.model.name, (long long)settings.model.context,
-                (long long)settings.sequence);
+    if (status == PLM_OK)
+        cli_enlarge(&settings.model, settings.sequence);
     if (status == PLM_OK)
         status = train(&settings, &o);
     return cli_finish(status);

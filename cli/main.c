@@ -9,6 +9,7 @@
 
 /* In the order in which a newcomer meets them; ended by a row without a name. */
 static const cli_command commands[] = {
+    {"bill", "where the memory of a training step goes, before it runs", cmd_bill},
     {"train", "plan for a budget, then train inside it", cmd_train},
     {NULL, NULL, NULL},
 };

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* plimsoll bill: where the memory of a training step goes, told from a plan that is not run. */
+#include <stdio.h>
+
+#include "cli.h"
+#include "plimsoll/device.h"
+#include "plimsoll/model.h"
+
+typedef struct bill_settings {
+    int64_t batch;
+    int64_t micro_batch; /* 0: not given */
+    int64_t sequence;    /* 0: the model's context */
+    int attention;
+    size_t budget_bytes; /* 0: none */
+    const char *strategy;
+    int64_t rows;
+    bool json;
+    int precision, optimizer, recompute; /* what is built is the only choice */
+} bill_settings;
+
+static const plm_option options[] = {
+    {"batch", PLM_OPTION_COUNT, offsetof(bill_settings, batch), "N", "8", NULL,
+     "sequences in one update", NULL},
+    {"micro-batch", PLM_OPTION_COUNT, offsetof(bill_settings, micro_batch), "N", NULL, NULL,
+     "sequences held at once, a divisor of the batch; default: the batch, or the most that fit the "
+     "budget",
+     NULL},
+    {"seq", PLM_OPTION_COUNT, offsetof(bill_settings, sequence), "N", NULL, NULL,
+     "tokens of a sequence; default: the model's context", NULL},
+    {"precision", PLM_OPTION_CHOICE, offsetof(bill_settings, precision), "TYPE", "fp32", "fp32",
+     "of weights and activations", NULL},
+    {"optimizer", PLM_OPTION_CHOICE, offsetof(bill_settings, optimizer), "NAME", "adamw", "adamw",
+     "what updates the parameters", NULL},
+    {"attention", PLM_OPTION_CHOICE, offsetof(bill_settings, attention), "FORM", "fused",
+     "fused|plain", "how attention is computed", NULL},
+    {"recompute", PLM_OPTION_CHOICE, offsetof(bill_settings, recompute), "WHAT", "none", "none",
+     "what is made again in the backward pass", NULL},
+    {"budget", PLM_OPTION_SIZE, offsetof(bill_settings, budget_bytes), "SIZE", NULL, NULL,
+     "the memory that may be used: 12GiB, 512MiB", NULL},
+    {"strategy", PLM_OPTION_TEXT, offsetof(bill_settings, strategy), "FILE", NULL, NULL,
+     "JSON that fixes every choice; goes before --micro-batch and --attention", NULL},
+    {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
+     "lines of the table of what is live at the peak", NULL},
+    {"json", PLM_OPTION_FLAG, offsetof(bill_settings, json), NULL, NULL, NULL,
+     "print one JSON object on one line", NULL},
+};
+
+static const plm_syntax syntax = {
+    .command = "plimsoll bill",
+    .summary = "Tells to the byte what a training step needs and what is live at its peak. MODEL "
+               "is gpt2, gpt2-medium, gpt2-large, gpt2-xl or a description. Nothing is run.",
+    .operands = "MODEL",
+    .operands_least = 1,
+    .operands_most = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .example =
+        "plimsoll bill gpt2 --batch 8 --attention plain\n"
+        "  plimsoll bill gpt:layers=6,width=384,heads=6,context=256,vocab=256 --budget 256MiB",
+};
+
+/* The choices: a file's, or the line's. */
+static plm_status choose_strategy(const bill_settings *settings, plm_strategy *strategy)
+{
+    *strategy = plm_strategy_default();
+    if (settings->strategy)
+        return plm_strategy_load(settings->strategy, strategy);
+    strategy->micro_batch = settings->micro_batch;
+    strategy->attention = settings->attention == 0 ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN;
+    return PLM_OK;
+}
+
+/* Plans as training would. When no plan fits the budget, *plan is the smallest one and *refusal
+ * says so. */
+static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t budget_bytes,
+                              plm_device *device, plm_plan **plan, plm_error *refusal)
+{
+    size_t smallest = 0;
+    if (budget_bytes == 0) {
+        if (strategy.micro_batch == 0)
+            strategy.micro_batch = job->batch;
+        return plm_plan_create(job, &strategy, device, plan);
+    }
+    plm_status status = plm_plan_for_budget(job, &strategy, device, budget_bytes, &smallest, plan);
+    if (status != PLM_ERROR_BUDGET)
+        return status;
+    plm_error_get(refusal);
+    return plm_plan_for_budget(job, &strategy, device, smallest, NULL, plan);
+}
+
+static plm_status make_plan(const plm_model *model, const bill_settings *settings,
+                            const plm_strategy *strategy, plm_plan **plan, plm_error *refusal)
+{
+    plm_job job = {.network = plm_model_network(model),
+                   .batch = settings->batch,
+                   .sequence = settings->sequence ? settings->sequence : model->context,
+                   .trains = true,
+                   .evaluates = true,
+                   .generates = true};
+    plm_device *device = NULL;
+    plm_status status = plm_device_create_cpu(0, 0, &device);
+    if (status == PLM_OK)
+        status = plan_within(&job, *strategy, settings->budget_bytes, device, plan, refusal);
+    plm_device_destroy(device);
+    return status;
+}
+
+static plm_status print_bill(const plm_plan *plan, const char *model, const bill_settings *settings)
+{
+    plm_bill *bill = NULL;
+    char *text = NULL;
+    plm_status status = plm_plan_bill(plan, model, settings->budget_bytes, &bill);
+    if (status == PLM_OK)
+        status = settings->json ? plm_report_bill_json(bill, &text)
+                                : plm_report_bill_text(bill, cli_style(settings->rows), &text);
+    if (status == PLM_OK)
+        printf("%s%s", text, settings->json ? "\n" : "");
+    plm_report_free(text);
+    plm_bill_destroy(bill);
+    return status;
+}
+
+int cmd_bill(int argc, char **argv)
+{
+    bill_settings settings;
+    plm_operands operands;
+    plm_model model;
+    plm_strategy strategy;
+    plm_plan *plan = NULL;
+    plm_error refusal = {0};
+    int exit_status;
+    if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
+        return exit_status;
+    plm_status status = choose_strategy(&settings, &strategy);
+    if (status == PLM_OK)
+        status = plm_model_parse(operands.items[0], &model);
+    if (status == PLM_OK)
+        cli_enlarge(&model, settings.sequence);
+    if (status == PLM_OK)
+        status = make_plan(&model, &settings, &strategy, &plan, &refusal);
+    if (status == PLM_OK)
+        status = print_bill(plan, operands.items[0], &settings);
+    plm_plan_destroy(plan);
+    if (status != PLM_OK || refusal.status == PLM_OK)
+        return cli_finish(status);
+    fflush(stdout);
+    cli_wrong("%s", refusal.message);
+    return CLI_NO;
+}
