@@ -8,10 +8,14 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "plimsoll/report.h"
 #include "plimsoll/size.h"
 #include "plimsoll/train.h"
 
-enum { SAMPLE_MAX = 4096 }; /* bytes of generated text */
+enum {
+    SAMPLE_MAX = 4096, /* bytes of generated text */
+    BILL_ROWS = 6      /* of the table of what is live at the peak */
+};
 
 #define TEMPERATURE 0.8
 
@@ -172,21 +176,30 @@ static bool show_progress(const plm_train_progress *p, void *user)
     return true;
 }
 
-static void print_plan(const plm_trainer *trainer)
+/* The bill of the plan, then what was chosen. */
+static plm_status print_plan(const plm_trainer *trainer, const char *model)
 {
-    plm_plan_summary s = plm_plan_summarize(plm_trainer_plan(trainer));
-    char peak[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT], persistent[PLM_SIZE_TEXT],
-        transient[PLM_SIZE_TEXT];
-    printf("plan: %lld sequences of %lld tokens an update, %lld at a time (%lld micro-batch%s), "
-           "%s attention, %s\n"
-           "      peak %s (%zu bytes) of a budget of %s: persistent %s, transient %s\n\n",
-           (long long)s.batch, (long long)s.sequence, (long long)s.strategy.micro_batch,
-           (long long)(s.batch / s.strategy.micro_batch),
-           s.batch == s.strategy.micro_batch ? "" : "es", plm_attention_text(s.strategy.attention),
-           plm_dtype_text(s.strategy.precision), plm_size_format(s.peak_bytes, peak), s.peak_bytes,
-           plm_size_format(plm_trainer_budget(trainer), budget),
-           plm_size_format(s.persistent_bytes, persistent),
-           plm_size_format(s.transient_bytes, transient));
+    const plm_plan *plan = plm_trainer_plan(trainer);
+    plm_plan_summary s = plm_plan_summarize(plan);
+    plm_bill *bill = NULL;
+    char *text = NULL;
+    plm_status status = plm_plan_bill(plan, model, plm_trainer_budget(trainer), &bill);
+    if (status == PLM_OK)
+        status = plm_report_bill_text(bill, cli_style(BILL_ROWS), &text);
+    if (status == PLM_OK)
+        printf("%s\n", text);
+    plm_report_free(text);
+    plm_bill_destroy(bill);
+    int64_t parts = s.batch / s.strategy.micro_batch;
+    char peak[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT];
+    printf(
+        "The plan: %lld sequences of %lld tokens an update, %lld at a time, %lld micro-batch%s, %s "
+        "attention, %s;\npeak %s (%zu bytes) of a budget of %s.\n\n",
+        (long long)s.batch, (long long)s.sequence, (long long)s.strategy.micro_batch,
+        (long long)parts, parts == 1 ? "" : "es", plm_attention_text(s.strategy.attention),
+        plm_dtype_text(s.strategy.precision), plm_size_format(s.peak_bytes, peak), s.peak_bytes,
+        plm_size_format(plm_trainer_budget(trainer), budget));
+    return status;
 }
 
 static void print_result(const plm_train_result *r)
@@ -227,8 +240,9 @@ static plm_status train(const plm_train_settings *settings, const train_options 
     plm_train_observer observer = {show_progress, &shown};
     plm_train_result result;
     if (!o->json)
-        print_plan(trainer);
-    status = plm_trainer_run(trainer, &observer, &result);
+        status = print_plan(trainer, settings->model.name);
+    if (status == PLM_OK)
+        status = plm_trainer_run(trainer, &observer, &result);
     if (status == PLM_OK && o->json) {
         char *line = NULL;
         status = plm_train_result_json(&result, &line);
