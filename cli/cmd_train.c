@@ -38,6 +38,10 @@ typedef struct train_options {
     int64_t sample;
     const char *prompt;
     int64_t threads;
+    const char *out;
+    int64_t save_every;
+    int64_t keep;
+    const char *resume;
     bool json;
 } train_options;
 
@@ -77,6 +81,14 @@ static const plm_option options[] = {
      "what the sample continues", NULL},
     {"threads", PLM_OPTION_INTEGER, offsetof(train_options, threads), "N", "0", NULL,
      "threads that compute; 0: as many as the machine has", NULL},
+    {"out", PLM_OPTION_TEXT, offsetof(train_options, out), "DIR", NULL, NULL,
+     "where checkpoints go: the last update's, and those of --save-every", NULL},
+    {"save-every", PLM_OPTION_INTEGER, offsetof(train_options, save_every), "N", "0", NULL,
+     "updates between checkpoints; 0: only the last", NULL},
+    {"keep", PLM_OPTION_COUNT, offsetof(train_options, keep), "N", "2", NULL,
+     "newest checkpoints kept", NULL},
+    {"resume", PLM_OPTION_TEXT, offsetof(train_options, resume), "DIR", NULL, NULL,
+     "go on from the newest checkpoint there", NULL},
     {"json", PLM_OPTION_FLAG, offsetof(train_options, json), NULL, NULL, NULL,
      "one JSON object a line, the summary last", NULL},
 };
@@ -116,6 +128,10 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->eval_every = o->eval_every;
     settings->eval_sequences = o->eval_sequences;
     settings->threads = (int32_t)o->threads;
+    settings->out_folder = o->out;
+    settings->save_every = o->save_every;
+    settings->keep = o->keep;
+    settings->resume_folder = o->resume;
     if (o->strategy)
         return plm_strategy_load(o->strategy, &settings->strategy);
     return PLM_OK;
@@ -266,6 +282,8 @@ int cmd_train(int argc, char **argv)
         return exit_status;
     if (!o.data)
         return cli_wrong("train wants --data FILE, a text to train on");
+    if (o.save_every > 0 && !o.out)
+        return cli_wrong("--save-every wants --out DIR, where checkpoints go");
     if (o.sample > SAMPLE_MAX)
         return cli_wrong("wanted a --sample of at most %d bytes, found %lld", SAMPLE_MAX,
                          (long long)o.sample);

@@ -34,6 +34,10 @@ typedef struct plm_train_settings {
     int64_t eval_every;     /* updates between evaluations, 0: only at the end */
     int64_t eval_sequences; /* held-out windows used, evenly spread; 0: all */
     int32_t threads;        /* 0: as many as the machine gives */
+    const char *out_folder; /* where checkpoints go, made when missing; NULL: none. Borrowed */
+    int64_t save_every;     /* updates between checkpoints, 0: only the last */
+    int64_t keep;           /* newest checkpoints kept, at least 1 */
+    const char *resume_folder; /* go on from its newest checkpoint; NULL: from first values */
 } plm_train_settings;
 
 typedef struct plm_trainer plm_trainer;
@@ -63,8 +67,9 @@ typedef struct plm_train_observer {
 } plm_train_observer;
 
 typedef struct plm_train_result {
-    int64_t steps; /* updates done */
-    double first_loss;
+    int64_t steps;        /* updates done in all, those before a resume too */
+    int64_t resumed_from; /* updates that the checkpoint had, 0 without one */
+    double first_loss;    /* of this run */
     double last_loss;
     double validation_loss;
     int64_t validation_targets; /* that it is the mean of */
@@ -95,8 +100,13 @@ const plm_plan *plm_trainer_plan(const plm_trainer *trainer);
 /* The budget that bounds the run: as stated, or found. */
 size_t plm_trainer_budget(const plm_trainer *trainer);
 
-/* Trains; once for each trainer. `observer` may be NULL. PLM_ERROR_DEVICE_MEMORY when the arena is
- * not to be had. */
+/*
+ * Trains; once for each trainer. `observer` may be NULL. PLM_ERROR_DEVICE_MEMORY when the arena is
+ * not to be had. A run that resumes reaches the same bits as one that was never stopped, on the
+ * same machine, thread count and micro-batch; another budget resumes it too.
+ * PLM_ERROR_IO, PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint that is missing, damaged
+ * or of another run; PLM_ERROR_IO when one cannot be saved.
+ */
 PLM_MUST_USE plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *observer,
                                         plm_train_result *result);
 

@@ -3,7 +3,7 @@
  * The executor: one arena, every operation bound to its place in it, programs run in the order of
  * the schedule. It decides nothing: what it runs, and where, is the plan's.
  */
-#include "plimsoll/session.h"
+#include "run/session.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -36,6 +36,13 @@ struct plm_session {
     int64_t target_limit;   /* targets must be smaller: width of the logits */
     int32_t *padding;       /* [micro_batch, T] host copy of a micro-batch that must be filled up */
     plm_step_record record; /* host side of the step record */
+};
+
+static const plm_flat part_flats[] = {
+    [PLM_PART_VALUE] = PLM_FLAT_PARAMETER,
+    [PLM_PART_GRADIENT] = PLM_FLAT_GRADIENT,
+    [PLM_PART_MOMENT1] = PLM_FLAT_MOMENT1,
+    [PLM_PART_MOMENT2] = PLM_FLAT_MOMENT2,
 };
 
 plm_hyper plm_hyper_default(void)
@@ -340,19 +347,65 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     return session->table->fence(session->device);
 }
 
+int64_t plm__session_parameter_count(const plm_session *session)
+{
+    return session->plan->graph->parameters.count;
+}
+
+const char *plm__session_parameter(const plm_session *session, int64_t index, int32_t *rank,
+                                   const int64_t **shape)
+{
+    const plm_graph *graph = session->plan->graph;
+    const plm_tensor_info *info =
+        plm_graph_tensor(graph, graph->parameters.items[index].flat[PLM_FLAT_PARAMETER]);
+    *rank = info->shape.rank;
+    *shape = info->shape.dims;
+    return plm_intern_text(&graph->names, info->name);
+}
+
+static uint8_t *part_address(const plm_session *session, int64_t index, plm_parameter_part part,
+                             size_t offset)
+{
+    return address_of(session,
+                      session->plan->graph->parameters.items[index].flat[part_flats[part]]) +
+           offset;
+}
+
+plm_status plm__session_copy_out(plm_session *session, int64_t index, plm_parameter_part part,
+                                 size_t offset, size_t bytes, void *to)
+{
+    PLM_TRY(session->table->copy_out(session->device, to,
+                                     part_address(session, index, part, offset), bytes));
+    return session->table->fence(session->device);
+}
+
+plm_status plm__session_copy_in(plm_session *session, int64_t index, plm_parameter_part part,
+                                size_t offset, size_t bytes, const void *from)
+{
+    return session->table->copy_in(session->device, part_address(session, index, part, offset),
+                                   from, bytes);
+}
+
+plm_session_counters plm__session_counters(const plm_session *session)
+{
+    return (plm_session_counters){session->record.update_count, session->record.skipped_count};
+}
+
+plm_status plm__session_set_counters(plm_session *session, plm_session_counters counters)
+{
+    session->record.update_count = counters.updates;
+    session->record.skipped_count = counters.skipped;
+    return session->table->copy_in(session->device, address_of(session, PLM_TENSOR_STEP),
+                                   &session->record, sizeof session->record);
+}
+
 /* The address of a parameter's part, checked against the caller's count. */
 static plm_status find_part(const plm_session *session, const char *name, plm_parameter_part part,
                             int64_t count, uint8_t **address)
 {
-    static const plm_flat flats[] = {
-        [PLM_PART_VALUE] = PLM_FLAT_PARAMETER,
-        [PLM_PART_GRADIENT] = PLM_FLAT_GRADIENT,
-        [PLM_PART_MOMENT1] = PLM_FLAT_MOMENT1,
-        [PLM_PART_MOMENT2] = PLM_FLAT_MOMENT2,
-    };
     const plm_graph *graph = session->plan->graph;
     for (int64_t i = 0; i < graph->parameters.count; i++) {
-        plm_tensor tensor = graph->parameters.items[i].flat[flats[part]];
+        plm_tensor tensor = graph->parameters.items[i].flat[part_flats[part]];
         if (tensor == PLM_TENSOR_NONE ||
             strcmp(plm_intern_text(&graph->names, plm_graph_tensor(graph, tensor)->name), name) !=
                 0)

@@ -34,6 +34,7 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm_json_bool(&w, "last_granule_written", result->last_granule_written);
     plm_json_bytes(&w, "resident_growth_bytes", result->resident_growth_bytes);
     plm_json_int(&w, "steps", result->steps);
+    plm_json_int(&w, "resumed_from", result->resumed_from);
     plm_json_int(&w, "skipped_steps", result->skipped_steps);
     plm_json_real(&w, "first_loss", result->first_loss);
     plm_json_real(&w, "last_loss", result->last_loss);

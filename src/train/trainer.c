@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "base/size.h"
 #include "plimsoll/data.h"
+#include "train/checkpoint.h"
 #include "train/schedule.h"
 
 enum { SITE_SAMPLE = 0x60000000 }; /* random numbers of drawn text */
@@ -168,12 +169,12 @@ static plm_status step_once(plm_trainer *trainer, int64_t step, plm_step_result 
                             trainer->targets, result);
 }
 
-/* What an observer hears after an update. `spent_ns` is the time of all updates so far. */
-static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t spent_ns,
-                               int64_t began_ns, const plm_step_result *result)
+/* What an observer hears after an update: `done` updates of this run took `spent_ns`. */
+static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t done,
+                               int64_t spent_ns, const plm_step_result *result)
 {
     const plm_train_settings *s = &trainer->settings;
-    double seconds = (double)spent_ns * 1e-9, done = (double)(step + 1);
+    double seconds = (double)spent_ns * 1e-9;
     return (plm_train_progress){
         .step = step + 1,
         .steps = s->steps,
@@ -181,42 +182,67 @@ static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t
         .learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps),
         .gradient_norm = result->gradient_norm,
         .skipped = result->skipped,
-        .tokens_per_second = done * (double)(s->batch * s->sequence) / seconds,
-        .elapsed_seconds = (double)(plm_clock_ns() - began_ns) * 1e-9,
-        .remaining_seconds = seconds / done * (double)(s->steps - step - 1),
+        .tokens_per_second = (double)(done * s->batch * s->sequence) / seconds,
+        .remaining_seconds = seconds / (double)done * (double)(s->steps - step - 1),
         .used_bytes =
             plm_device_usage_of(trainer->device).peak_bytes + plm_device_overhead(trainer->device),
         .budget_bytes = trainer->budget_bytes,
     };
 }
 
+static plm_status evaluate_now(plm_trainer *trainer, plm_train_progress *progress,
+                               plm_train_result *result)
+{
+    progress->evaluated = true;
+    PLM_TRY(evaluate(trainer, &progress->validation_loss, &result->validation_targets));
+    result->validation_loss = progress->validation_loss;
+    return PLM_OK;
+}
+
+/* Whether something that is due every `every` updates, and at the end, is due after this one. */
+static bool is_due(int64_t done, int64_t every, int64_t steps)
+{
+    return done == steps || (every > 0 && done % every == 0);
+}
+
 static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
                        plm_train_result *result)
 {
     const plm_train_settings *s = &trainer->settings;
-    int64_t began_ns = plm_clock_ns(), spent_ns = 0;
-    for (int64_t step = 0; step < s->steps; step++) {
+    int64_t began_ns = plm_clock_ns(), spent_ns = 0, first = result->resumed_from;
+    for (int64_t step = first; step < s->steps; step++) {
         plm_step_result one;
         int64_t step_ns = plm_clock_ns();
         PLM_TRY(step_once(trainer, step, &one));
         spent_ns += plm_clock_ns() - step_ns;
-        if (step == 0)
+        if (step == first)
             result->first_loss = one.loss;
         result->last_loss = one.loss;
         result->skipped_steps += one.skipped;
         result->steps = step + 1;
-        plm_train_progress progress = tell(trainer, step, spent_ns, began_ns, &one);
-        bool last = step + 1 == s->steps;
-        if (last || (s->eval_every > 0 && (step + 1) % s->eval_every == 0)) {
-            progress.evaluated = true;
-            PLM_TRY(evaluate(trainer, &progress.validation_loss, &result->validation_targets));
-            result->validation_loss = progress.validation_loss;
-        }
+        plm_train_progress progress = tell(trainer, step, step + 1 - first, spent_ns, &one);
+        progress.elapsed_seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
+        if (is_due(step + 1, s->eval_every, s->steps))
+            PLM_TRY(evaluate_now(trainer, &progress, result));
+        if (s->out_folder && is_due(step + 1, s->save_every, s->steps))
+            PLM_TRY(plm__checkpoint_save(s->out_folder, s->keep, s, step + 1, trainer->session));
         result->tokens_per_second = progress.tokens_per_second;
         if (observer && observer->progress && !observer->progress(&progress, observer->user))
             break;
     }
     result->seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
+    return PLM_OK;
+}
+
+/* Goes on from the newest checkpoint; *step = its updates. */
+static plm_status resume(plm_trainer *trainer, int64_t *step)
+{
+    const plm_train_settings *s = &trainer->settings;
+    PLM_TRY(plm__checkpoint_load(s->resume_folder, s, trainer->session, step));
+    PLM_FAIL_IF(*step >= s->steps, PLM_ERROR_ARGUMENT,
+                "the checkpoint in '%s' has %" PRId64
+                " steps already; wanted more than that, found %" PRId64,
+                s->resume_folder, *step, s->steps);
     return PLM_OK;
 }
 
@@ -244,6 +270,8 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
                              .budget_bytes = trainer->budget_bytes,
                              .predicted_peak_bytes = plan.peak_bytes,
                              .strategy = plan.strategy};
+    if (trainer->settings.resume_folder)
+        PLM_TRY(resume(trainer, &made.resumed_from));
     PLM_TRY(loop(trainer, observer, &made));
     PLM_TRY(measure(trainer, &made));
     *result = made;
@@ -266,6 +294,13 @@ static int32_t draw(const float *logits, int64_t vocab, double temperature, doub
             return (int32_t)i;
     }
     return (int32_t)vocab - 1;
+}
+
+/* The byte of a token; what a terminal could take for a command becomes '?'. */
+static char printable(int32_t token)
+{
+    bool blank = token == '\n' || token == '\t';
+    return (token >= ' ' || blank) && token != 127 && token < 256 ? (char)token : '?';
 }
 
 plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t count,
@@ -291,7 +326,7 @@ plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t 
                                      trainer->logits));
         double unit = plm_philox_unit(plm_philox_at(s->seed, 0, SITE_SAMPLE, (uint64_t)i).word[0]);
         int32_t token = draw(trainer->logits, s->model.vocab, temperature, unit);
-        out[i] = token < 256 && token > 0 ? (char)token : '?';
+        out[i] = printable(token);
         if (length == s->sequence)
             memmove(window, window + 1, (size_t)--length * sizeof *window);
         window[length++] = token;

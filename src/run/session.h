@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session as checkpoints see it: parameters by index, in the plan's order, which depends on the
+ * network only; their parts copied piece by piece; the counters that an update keeps.
+ */
+#ifndef PLM_RUN_SESSION_H
+#define PLM_RUN_SESSION_H
+
+#include "base/host.h"
+#include "plimsoll/session.h"
+
+int64_t plm__session_parameter_count(const plm_session *session);
+
+/* The full name of a parameter, its rank and shape; borrowed from the plan. */
+const char *plm__session_parameter(const plm_session *session, int64_t index, int32_t *rank,
+                                   const int64_t **shape);
+
+/* Copies `bytes` from `offset` of a parameter's part, both within it. */
+PLM_MUST_USE plm_status plm__session_copy_out(plm_session *session, int64_t index,
+                                              plm_parameter_part part, size_t offset, size_t bytes,
+                                              void *to);
+PLM_MUST_USE plm_status plm__session_copy_in(plm_session *session, int64_t index,
+                                             plm_parameter_part part, size_t offset, size_t bytes,
+                                             const void *from);
+
+typedef struct plm_session_counters {
+    uint32_t updates; /* that were applied: t of the bias correction */
+    uint32_t skipped;
+} plm_session_counters;
+
+plm_session_counters plm__session_counters(const plm_session *session);
+PLM_MUST_USE plm_status plm__session_set_counters(plm_session *session,
+                                                  plm_session_counters counters);
+
+#endif

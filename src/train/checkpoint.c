@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Saving and loading the state of a training run. */
+#include "train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "model/safetensors.h"
+#include "run/session.h"
+
+enum { PIECE_BYTES = 1 << 20, NAME_MAX_BYTES = 300 };
+
+/* What of a parameter is saved, and the end of its name in the file. */
+static const struct {
+    plm_parameter_part part;
+    const char *suffix;
+} parts[] = {
+    {PLM_PART_VALUE, ""},
+    {PLM_PART_MOMENT1, ".moment1"},
+    {PLM_PART_MOMENT2, ".moment2"},
+};
+
+enum { PART_COUNT = sizeof parts / sizeof *parts };
+
+/* What a checkpoint says of its run; must agree at a resume. */
+typedef struct identity {
+    char model[192];
+    char run[192];
+} identity;
+
+static void tell_identity(const plm_train_settings *s, identity *who)
+{
+    const plm_model *m = &s->model;
+    snprintf(who->model, sizeof who->model,
+             "gpt layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
+             " vocab=%" PRId64 " dropout=%.9g",
+             m->layers, m->width, m->heads, m->context, m->vocab, (double)m->dropout);
+    snprintf(who->run, sizeof who->run, "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64,
+             s->seed, s->batch, s->sequence);
+}
+
+static plm_status file_path(const char *folder, int64_t step, char path[4096])
+{
+    int length = snprintf(path, 4096, "%s/step-%08" PRId64 ".safetensors", folder, step);
+    PLM_FAIL_IF(length < 0 || length >= 4096, PLM_ERROR_IO, "the path '%.60s...' is too long",
+                folder);
+    return PLM_OK;
+}
+
+/* The step of a checkpoint's file name, -1 for any other name. */
+static int64_t step_of(const char *name)
+{
+    int64_t step;
+    int end = 0;
+    if (sscanf(name, "step-%8" SCNd64 ".safetensors%n", &step, &end) != 1 || end == 0 || name[end])
+        return -1;
+    return step;
+}
+
+/* Whether a name is what a killed save leaves. */
+static bool is_leftover(const char *name)
+{
+    return strncmp(name, "step-", 5) == 0 && strstr(name, ".safetensors.tmp-") != NULL;
+}
+
+/* The newest step at most `limit`, -1 for none. */
+static plm_status find_newest(const char *folder, int64_t limit, int64_t *newest)
+{
+    DIR *open_folder = opendir(folder);
+    PLM_FAIL_IF(!open_folder, PLM_ERROR_IO, "cannot read the folder '%s': %s", folder,
+                strerror(errno));
+    *newest = -1;
+    for (struct dirent *entry = readdir(open_folder); entry; entry = readdir(open_folder)) {
+        int64_t step = step_of(entry->d_name);
+        if (step <= limit && step > *newest)
+            *newest = step;
+    }
+    closedir(open_folder);
+    return PLM_OK;
+}
+
+/* Removes what lies behind the `keep` newest. A file that will not go is no reason to stop a run.
+ */
+static plm_status remove_old(const char *folder, int64_t keep)
+{
+    int64_t step = INT64_MAX;
+    char path[4096];
+    for (int64_t i = 0;; i++) {
+        PLM_TRY(find_newest(folder, step - 1, &step));
+        if (step < 0)
+            return PLM_OK;
+        PLM_TRY(file_path(folder, step, path));
+        if (i >= keep)
+            unlink(path);
+    }
+}
+
+static void remove_leftovers(const char *folder)
+{
+    char path[4096];
+    DIR *open_folder = opendir(folder);
+    if (!open_folder)
+        return;
+    for (struct dirent *entry = readdir(open_folder); entry; entry = readdir(open_folder))
+        if (is_leftover(entry->d_name) &&
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
+            unlink(path);
+    closedir(open_folder);
+}
+
+static size_t parameter_bytes(int32_t rank, const int64_t *shape)
+{
+    size_t bytes = sizeof(float);
+    for (int32_t i = 0; i < rank; i++)
+        bytes *= (size_t)shape[i];
+    return bytes;
+}
+
+static plm_status declare_all(plm_safetensors_writer *writer, const plm_session *session)
+{
+    for (int64_t i = 0; i < plm__session_parameter_count(session); i++) {
+        int32_t rank;
+        const int64_t *shape;
+        const char *name = plm__session_parameter(session, i, &rank, &shape);
+        for (int p = 0; p < PART_COUNT; p++) {
+            char full[NAME_MAX_BYTES];
+            snprintf(full, sizeof full, "%s%s", name, parts[p].suffix);
+            PLM_TRY(plm_safetensors_declare(writer, full, PLM_DTYPE_F32, rank, shape));
+        }
+    }
+    return PLM_OK;
+}
+
+static plm_status append_all(plm_safetensors_writer *writer, plm_session *session, uint8_t *piece)
+{
+    for (int64_t i = 0; i < plm__session_parameter_count(session); i++) {
+        int32_t rank;
+        const int64_t *shape;
+        plm__session_parameter(session, i, &rank, &shape);
+        size_t bytes = parameter_bytes(rank, shape);
+        for (int p = 0; p < PART_COUNT; p++) {
+            for (size_t done = 0; done < bytes;) {
+                size_t count = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+                PLM_TRY(plm__session_copy_out(session, i, parts[p].part, done, count, piece));
+                PLM_TRY(plm_safetensors_append(writer, piece, count));
+                done += count;
+            }
+        }
+    }
+    return PLM_OK;
+}
+
+static void note_all(plm_safetensors_writer *writer, const plm_train_settings *settings,
+                     int64_t step, const plm_session *session)
+{
+    identity who;
+    char counters[96];
+    plm_session_counters counted = plm__session_counters(session);
+    tell_identity(settings, &who);
+    snprintf(counters, sizeof counters, "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32,
+             step, counted.updates, counted.skipped);
+    plm_safetensors_note(writer, "model", who.model);
+    plm_safetensors_note(writer, "run", who.run);
+    plm_safetensors_note(writer, "counters", counters);
+}
+
+static plm_status write_file(const char *path, const plm_train_settings *settings, int64_t step,
+                             plm_session *session)
+{
+    plm_safetensors_writer *writer = NULL;
+    uint8_t *piece = NULL;
+    plm_status status;
+    PLM_TRY_DONE(plm_host_alloc(PIECE_BYTES, &piece));
+    PLM_TRY_DONE(plm_safetensors_begin(path, &writer));
+    note_all(writer, settings, step, session);
+    PLM_TRY_DONE(declare_all(writer, session));
+    PLM_TRY_DONE(append_all(writer, session, piece));
+    status = plm_safetensors_finish(writer);
+    writer = NULL;
+done:
+    plm_safetensors_abandon(writer);
+    plm_host_free(piece);
+    return status;
+}
+
+plm_status plm__checkpoint_save(const char *folder, int64_t keep,
+                                const plm_train_settings *settings, int64_t step,
+                                plm_session *session)
+{
+    char path[4096];
+    PLM_FAIL_IF(mkdir(folder, 0777) != 0 && errno != EEXIST, PLM_ERROR_IO,
+                "cannot make the folder '%s': %s", folder, strerror(errno));
+    remove_leftovers(folder);
+    PLM_TRY(file_path(folder, step, path));
+    PLM_TRY(write_file(path, settings, step, session));
+    return remove_old(folder, keep);
+}
+
+static plm_status check_text(const char *path, const char *what, const char *wanted,
+                             const char *found)
+{
+    PLM_FAIL_IF(!found || strcmp(wanted, found) != 0, PLM_ERROR_ARGUMENT,
+                "%s is of another %s: wanted '%s', found '%s'", path, what, wanted,
+                found ? found : "nothing");
+    return PLM_OK;
+}
+
+static const plm_safetensor *find_part(const plm_safetensors *file, const char *name, int part)
+{
+    char full[NAME_MAX_BYTES];
+    snprintf(full, sizeof full, "%s%s", name, parts[part].suffix);
+    return plm_safetensors_find(file, full);
+}
+
+static plm_status check_tensors(const char *path, const plm_safetensors *file,
+                                const plm_session *session)
+{
+    for (int64_t i = 0; i < plm__session_parameter_count(session); i++) {
+        int32_t rank;
+        const int64_t *shape;
+        const char *name = plm__session_parameter(session, i, &rank, &shape);
+        for (int p = 0; p < PART_COUNT; p++) {
+            const plm_safetensor *tensor = find_part(file, name, p);
+            PLM_FAIL_IF(!tensor || tensor->dtype != PLM_DTYPE_F32 || tensor->rank != rank ||
+                            memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) != 0,
+                        PLM_ERROR_FORMAT, "%s has no usable '%s%s'", path, name, parts[p].suffix);
+        }
+    }
+    return PLM_OK;
+}
+
+static plm_status check_file(const char *path, const plm_safetensors *file,
+                             const plm_train_settings *settings, const plm_session *session,
+                             int64_t step, plm_session_counters *counters)
+{
+    identity who;
+    int64_t saved_step;
+    tell_identity(settings, &who);
+    PLM_TRY(plm_safetensors_verify(file));
+    PLM_TRY(check_text(path, "model", who.model, plm_safetensors_metadata(file, "model")));
+    PLM_TRY(check_text(path, "run", who.run, plm_safetensors_metadata(file, "run")));
+    const char *counted = plm_safetensors_metadata(file, "counters");
+    PLM_FAIL_IF(!counted ||
+                    sscanf(counted, "step=%" SCNd64 " updates=%" SCNu32 " skipped=%" SCNu32,
+                           &saved_step, &counters->updates, &counters->skipped) != 3 ||
+                    saved_step != step,
+                PLM_ERROR_FORMAT, "%s has no usable counters", path);
+    return check_tensors(path, file, session);
+}
+
+static plm_status copy_tensors(const plm_safetensors *file, plm_session *session)
+{
+    for (int64_t i = 0; i < plm__session_parameter_count(session); i++) {
+        int32_t rank;
+        const int64_t *shape;
+        const char *name = plm__session_parameter(session, i, &rank, &shape);
+        for (int p = 0; p < PART_COUNT; p++) {
+            const plm_safetensor *tensor = find_part(file, name, p);
+            PLM_TRY(
+                plm__session_copy_in(session, i, parts[p].part, 0, tensor->bytes, tensor->data));
+        }
+    }
+    return PLM_OK;
+}
+
+plm_status plm__checkpoint_load(const char *folder, const plm_train_settings *settings,
+                                plm_session *session, int64_t *step)
+{
+    char path[4096];
+    int64_t newest;
+    plm_safetensors *file = NULL;
+    plm_session_counters counters;
+    PLM_TRY(find_newest(folder, INT64_MAX, &newest));
+    PLM_FAIL_IF(newest < 0, PLM_ERROR_IO, "no checkpoint lies in '%s'", folder);
+    PLM_TRY(file_path(folder, newest, path));
+    plm_status status;
+    PLM_TRY_DONE(plm_safetensors_open(path, &file));
+    PLM_TRY_DONE(check_file(path, file, settings, session, newest, &counters));
+    PLM_TRY_DONE(copy_tensors(file, session));
+    PLM_TRY_DONE(plm__session_set_counters(session, counters));
+    *step = newest;
+done:
+    plm_safetensors_close(file);
+    return status;
+}
