@@ -61,7 +61,7 @@ typedef struct plm_owner {
     uint32_t op;                           /* operation that the block belongs to: "softmax" */
     uint32_t made_by;                      /* what wrote it first, with its layer */
     uint32_t kept_for[PLM_TRACE_KEPT_MAX]; /* later readers in order, 0 when fewer */
-    int32_t role;                          /* plm_role */
+    int32_t role;                          /* plm_role, -1 when not known */
     int32_t dtype;                         /* plm_dtype, -1 when not known */
     int32_t rank;                          /* dimensions of shape, 0 when not known */
     int32_t frames; /* index of an interned stack, PLM_TRACE_NO_FRAMES when none */
@@ -82,6 +82,13 @@ typedef struct plm_event {
     uint16_t pool;  /* 0: the default pool; a recording's interned (pool id, small or large) */
 } plm_event;
 
+/* One call of a stack: where a program was. */
+typedef struct plm_frame {
+    uint32_t function; /* interned strings */
+    uint32_t file;
+    int32_t line; /* 0 when not known */
+} plm_frame;
+
 /* *trace becomes an empty trace, owned by the caller. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_trace_create(plm_trace **trace);
 
@@ -101,6 +108,19 @@ const char *plm_trace_text(const plm_trace *trace, uint32_t id);
 /* *index = the place of a copy of *owner; equal owners are not merged. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_trace_add_owner(plm_trace *trace, const plm_owner *owner,
                                             int32_t *index);
+
+/*
+ * *index = the number of a call stack, innermost frame first, the same for equal stacks; for
+ * plm_owner.frames. PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm_trace_add_stack(plm_trace *trace, const plm_frame *frames,
+                                            int64_t count, int32_t *index);
+
+/* The number of frames of a stack; 0 for PLM_TRACE_NO_FRAMES. */
+int64_t plm_trace_stack_depth(const plm_trace *trace, int32_t stack);
+
+/* A frame of it, depth 0 being the innermost. */
+plm_frame plm_trace_stack_frame(const plm_trace *trace, int32_t stack, int64_t depth);
 
 /* Appends a copy of *event, whose time must not be before the last one's. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_trace_add_event(plm_trace *trace, const plm_event *event);

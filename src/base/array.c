@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Growth of arrays: doubling, with the product checked. */
+/*
+ * Growth of arrays, with the product checked: doubling while an array is small, by an eighth when
+ * it is large. The allocator moves large blocks by remapping their pages, so small steps cost
+ * little there, and the unused tail of an array of events stays small beside the events.
+ */
 #include "base/array.h"
 
 #include "base/size.h"
+
+enum { LARGE_BYTES = 64 * 1024 * 1024 };
 
 plm_status plm_array_grow(void *items, int64_t *capacity, int64_t wanted, size_t item_bytes)
 {
@@ -10,7 +16,7 @@ plm_status plm_array_grow(void *items, int64_t *capacity, int64_t wanted, size_t
         return PLM_OK;
     int64_t grown = *capacity < 8 ? 8 : *capacity;
     while (grown < wanted)
-        grown *= 2;
+        grown += (size_t)grown > LARGE_BYTES / item_bytes ? grown / 8 : grown;
     size_t bytes;
     PLM_TRY(plm_mul_bytes((size_t)grown, item_bytes, &bytes));
     PLM_TRY(plm_host_realloc(bytes, items));

@@ -39,6 +39,8 @@ void plm_trace_role_maxima(const plm_trace *trace, size_t largest[PLM_ROLE_COUNT
         if (events[i].owner == PLM_TRACE_NO_OWNER)
             continue;
         int32_t role = owners[events[i].owner].role;
+        if (role < 0)
+            continue;
         if (events[i].kind == PLM_EVENT_BLOCK_FREE)
             live[role] -= events[i].bytes_asked;
         else if (events[i].kind == PLM_EVENT_BLOCK_ALLOC)

@@ -6,11 +6,14 @@
 
 #include "base/array.h"
 #include "base/intern.h"
+#include "base/size.h"
+#include "trace/trace.h"
 
 struct plm_trace {
     PLM_ARRAY(plm_event) events;
     PLM_ARRAY(plm_owner) owners;
     plm_intern strings;
+    plm_intern stacks; /* bytes of plm_frame one after the other; "" is the empty stack */
 };
 
 static const char *const event_texts[PLM_EVENT_COUNT] = {
@@ -29,8 +32,10 @@ plm_status plm_trace_create(plm_trace **trace)
     plm_trace *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
     plm_status status = plm_intern_init(&made->strings);
+    if (status == PLM_OK)
+        status = plm_intern_init(&made->stacks);
     if (status != PLM_OK) {
-        plm_host_free(made);
+        plm_trace_destroy(made);
         return status;
     }
     *trace = made;
@@ -44,6 +49,7 @@ void plm_trace_destroy(plm_trace *trace)
     PLM_ARRAY_FREE(&trace->events);
     PLM_ARRAY_FREE(&trace->owners);
     plm_intern_fini(&trace->strings);
+    plm_intern_fini(&trace->stacks);
     plm_host_free(trace);
 }
 
@@ -69,6 +75,43 @@ plm_status plm_trace_add_owner(plm_trace *trace, const plm_owner *owner, int32_t
     PLM_TRY(PLM_ARRAY_PUSH(&trace->owners, *owner));
     *index = (int32_t)(trace->owners.count - 1);
     return PLM_OK;
+}
+
+plm_status plm_trace_add_stack(plm_trace *trace, const plm_frame *frames, int64_t count,
+                               int32_t *index)
+{
+    size_t bytes;
+    uint32_t number;
+    PLM_TRY(plm_mul_bytes((size_t)count, sizeof *frames, &bytes));
+    PLM_TRY(plm_intern_add(&trace->stacks, (const char *)frames, bytes, &number));
+    *index = (int32_t)number;
+    return PLM_OK;
+}
+
+int64_t plm_trace_stack_depth(const plm_trace *trace, int32_t stack)
+{
+    if (stack == PLM_TRACE_NO_FRAMES)
+        return 0;
+    PLM_ASSERT(stack >= 0 && stack < trace->stacks.entries.count);
+    return (int64_t)(trace->stacks.entries.items[stack].count / sizeof(plm_frame));
+}
+
+plm_frame plm_trace_stack_frame(const plm_trace *trace, int32_t stack, int64_t depth)
+{
+    PLM_ASSERT(depth >= 0 && depth < plm_trace_stack_depth(trace, stack));
+    plm_frame frame; /* interned bytes are not aligned */
+    memcpy(&frame, trace->stacks.entries.items[stack].bytes + (size_t)depth * sizeof frame,
+           sizeof frame);
+    return frame;
+}
+
+void plm_trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, int64_t capacity)
+{
+    PLM_ASSERT(trace->events.count == 0);
+    PLM_ARRAY_FREE(&trace->events);
+    trace->events.items = events;
+    trace->events.count = count;
+    trace->events.capacity = capacity;
 }
 
 plm_status plm_trace_add_event(plm_trace *trace, const plm_event *event)

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pickle machine: one row an opcode in a table, one small function a row. The few opcodes that
+ * make up nearly all of a snapshot are also handled in line, before the table.
+ */
+#include "torch/pickle.h"
+
+#include <string.h>
+
+typedef struct pickle_reader {
+    plm_stream *stream;
+    plm_document *document;
+    uint64_t put_count; /* values given to the memo by MEMOIZE and PUT */
+    bool stopped;
+} pickle_reader;
+
+/* `argument` points at the bytes that follow the opcode; `width` of them are there. */
+typedef plm_status (*opcode_function)(pickle_reader *reader, const uint8_t *argument);
+
+typedef struct opcode {
+    const char *name;
+    opcode_function run; /* NULL: refused */
+    uint8_t width;       /* bytes of fixed argument */
+} opcode;
+
+static inline uint64_t little(const uint8_t *bytes, int width)
+{
+    uint64_t value = 0;
+    for (int i = width - 1; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+static inline plm_value integer(int64_t value)
+{
+    return (plm_value){.kind = PLM_VALUE_INTEGER, .integer = value};
+}
+
+static plm_status cut_off(const pickle_reader *reader)
+{
+    return plm_fail(
+        PLM_ERROR_FORMAT, "the file is cut off: it ends after %llu bytes, before STOP",
+        (unsigned long long)(plm_stream_offset(reader->stream) + plm_stream_left(reader->stream)));
+}
+
+/* Ensures that `count` bytes can be read from the window. */
+static inline plm_status need_bytes(pickle_reader *reader, size_t count)
+{
+    if (plm_stream_left(reader->stream) < count) {
+        PLM_TRY(plm_stream_fill(reader->stream, count));
+        if (plm_stream_left(reader->stream) < count)
+            return cut_off(reader);
+    }
+    return PLM_OK;
+}
+
+/* Integers. */
+
+/* Two's complement of up to eight bytes, or nine when the ninth only says that it is positive. */
+static inline plm_status push_long(pickle_reader *reader, const uint8_t *bytes, uint32_t count)
+{
+    bool wide = count == 9 && bytes[8] == 0;
+    PLM_FAIL_IF(count > 8 && !wide, PLM_ERROR_FORMAT,
+                "an integer of %u bytes: wanted at most 64 bits", count);
+    int width = wide ? 8 : (int)count;
+    uint64_t value = little(bytes, width);
+    if (wide && value > INT64_MAX)
+        return plm_document_push(reader->document,
+                                 (plm_value){.kind = PLM_VALUE_NATURAL, .natural = value});
+    if (width > 0 && width < 8 && bytes[width - 1] & 0x80)
+        value |= UINT64_MAX << (8 * width);
+    return plm_document_push(reader->document, integer((int64_t)value));
+}
+
+static plm_status run_binint(pickle_reader *reader, const uint8_t *argument)
+{
+    return plm_document_push(reader->document, integer((int32_t)little(argument, 4)));
+}
+
+static plm_status run_binint1(pickle_reader *reader, const uint8_t *argument)
+{
+    return plm_document_push(reader->document, integer(argument[0]));
+}
+
+static plm_status run_binint2(pickle_reader *reader, const uint8_t *argument)
+{
+    return plm_document_push(reader->document, integer((int64_t)little(argument, 2)));
+}
+
+static plm_status run_long1(pickle_reader *reader, const uint8_t *argument)
+{
+    uint32_t count = argument[0];
+    PLM_TRY(need_bytes(reader, count));
+    PLM_TRY(push_long(reader, reader->stream->next, count));
+    reader->stream->next += count;
+    return PLM_OK;
+}
+
+static plm_status run_long4(pickle_reader *reader, const uint8_t *argument)
+{
+    int32_t count = (int32_t)little(argument, 4);
+    PLM_FAIL_IF(count < 0 || count > 9, PLM_ERROR_FORMAT,
+                "an integer of %d bytes: wanted at most 64 bits", count);
+    PLM_TRY(need_bytes(reader, (size_t)count));
+    PLM_TRY(push_long(reader, reader->stream->next, (uint32_t)count));
+    reader->stream->next += count;
+    return PLM_OK;
+}
+
+/* Constants and reals. */
+
+static plm_status run_none(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_NONE});
+}
+
+static plm_status run_true(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_BOOL, .integer = 1});
+}
+
+static plm_status run_false(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_BOOL, .integer = 0});
+}
+
+static plm_status run_binfloat(pickle_reader *reader, const uint8_t *argument)
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < 8; i++) /* the one big-endian number of the format */
+        bits = bits << 8 | argument[i];
+    plm_value value = {.kind = PLM_VALUE_REAL};
+    memcpy(&value.real, &bits, sizeof bits);
+    return plm_document_push(reader->document, value);
+}
+
+/* Texts and bytes. */
+
+static inline plm_status push_text(pickle_reader *reader, uint64_t count)
+{
+    PLM_FAIL_IF(count > PLM_DOCUMENT_TEXT_MAX, PLM_ERROR_FORMAT,
+                "a text of %llu bytes: wanted at most %d", (unsigned long long)count,
+                PLM_DOCUMENT_TEXT_MAX);
+    PLM_TRY(need_bytes(reader, (size_t)count));
+    PLM_TRY(plm_document_push_text(reader->document, reader->stream->next, (size_t)count));
+    reader->stream->next += count;
+    return PLM_OK;
+}
+
+static plm_status run_text1(pickle_reader *reader, const uint8_t *argument)
+{
+    return push_text(reader, argument[0]);
+}
+
+static plm_status run_text4(pickle_reader *reader, const uint8_t *argument)
+{
+    return push_text(reader, little(argument, 4));
+}
+
+static plm_status run_text8(pickle_reader *reader, const uint8_t *argument)
+{
+    return push_text(reader, little(argument, 8));
+}
+
+/* Containers. */
+
+static plm_status run_empty_list(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_EMPTY_LIST});
+}
+
+static plm_status run_empty_dict(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_EMPTY_DICT});
+}
+
+static plm_status run_mark(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return plm_document_mark(reader->document);
+}
+
+static plm_status run_append(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    PLM_TRY(plm_document_need(reader->document, 2));
+    return plm_document_append(reader->document, reader->document->stack.count - 1);
+}
+
+static plm_status run_appends(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    int64_t first;
+    PLM_TRY(plm_document_unmark(reader->document, &first));
+    return plm_document_append(reader->document, first);
+}
+
+static plm_status run_setitem(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    PLM_TRY(plm_document_need(reader->document, 3));
+    return plm_document_set(reader->document, reader->document->stack.count - 2);
+}
+
+static plm_status run_setitems(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    int64_t first;
+    PLM_TRY(plm_document_unmark(reader->document, &first));
+    return plm_document_set(reader->document, first);
+}
+
+static plm_status run_list(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    int64_t first;
+    PLM_TRY(plm_document_unmark(reader->document, &first));
+    return plm_document_make(reader->document, first, PLM_VALUE_EMPTY_LIST);
+}
+
+static plm_status run_dict(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    int64_t first;
+    PLM_TRY(plm_document_unmark(reader->document, &first));
+    return plm_document_make(reader->document, first, PLM_VALUE_EMPTY_DICT);
+}
+
+/* TUPLE1, TUPLE2, TUPLE3 stand next to each other: the opcode itself says how many. */
+static plm_status run_tuple_n(pickle_reader *reader, const uint8_t *argument)
+{
+    int64_t count = argument[-1] - 0x84;
+    PLM_TRY(plm_document_need(reader->document, count));
+    return plm_document_make(reader->document, reader->document->stack.count - count,
+                             PLM_VALUE_EMPTY_LIST);
+}
+
+/* Memo. */
+
+/* A slot far beyond the number of values that were stored belongs to no file that Python wrote. */
+static plm_status put(pickle_reader *reader, uint64_t slot)
+{
+    PLM_FAIL_IF(slot > 2 * reader->put_count + 256, PLM_ERROR_FORMAT,
+                "memo slot %llu, when %llu values were stored", (unsigned long long)slot,
+                (unsigned long long)reader->put_count);
+    reader->put_count++;
+    return plm_document_put(reader->document, slot);
+}
+
+static plm_status run_memoize(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    return put(reader, (uint64_t)reader->document->memo.count);
+}
+
+static plm_status run_binput(pickle_reader *reader, const uint8_t *argument)
+{
+    return put(reader, argument[0]);
+}
+
+static plm_status run_long_binput(pickle_reader *reader, const uint8_t *argument)
+{
+    return put(reader, little(argument, 4));
+}
+
+static plm_status run_binget(pickle_reader *reader, const uint8_t *argument)
+{
+    return plm_document_get(reader->document, argument[0]);
+}
+
+static plm_status run_long_binget(pickle_reader *reader, const uint8_t *argument)
+{
+    return plm_document_get(reader->document, little(argument, 4));
+}
+
+/* The decimal line of GET and PUT. */
+static plm_status read_line(pickle_reader *reader, uint64_t *slot)
+{
+    uint64_t value = 0;
+    for (int digits = 0;; digits++) {
+        PLM_TRY(need_bytes(reader, 1));
+        uint8_t byte = *reader->stream->next++;
+        if (byte == '\n' && digits > 0)
+            break;
+        PLM_FAIL_IF(byte < '0' || byte > '9' || digits > 10, PLM_ERROR_FORMAT,
+                    "wanted a memo slot in digits and a line end");
+        value = value * 10 + (uint64_t)(byte - '0');
+    }
+    *slot = value;
+    return PLM_OK;
+}
+
+static plm_status run_put(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    uint64_t slot;
+    PLM_TRY(read_line(reader, &slot));
+    return put(reader, slot);
+}
+
+static plm_status run_get(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    uint64_t slot;
+    PLM_TRY(read_line(reader, &slot));
+    return plm_document_get(reader->document, slot);
+}
+
+/* Frame of the file itself. */
+
+static plm_status run_proto(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)reader;
+    PLM_FAIL_IF(argument[0] < 2 || argument[0] > 5, PLM_ERROR_FORMAT,
+                "pickle protocol %u: wanted 2 to 5", argument[0]);
+    return PLM_OK;
+}
+
+/* A frame only says how many bytes can be read at once; its bytes are read like any others. */
+static plm_status run_frame(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)reader;
+    (void)argument;
+    return PLM_OK;
+}
+
+static plm_status run_stop(pickle_reader *reader, const uint8_t *argument)
+{
+    (void)argument;
+    PLM_FAIL_IF(reader->document->mark_count != 0 || reader->document->stack.count != 1,
+                PLM_ERROR_FORMAT, "wanted one value at the end, found %lld and %lld open marks",
+                (long long)reader->document->stack.count, (long long)reader->document->mark_count);
+    reader->stopped = true;
+    return PLM_OK;
+}
+
+static const opcode opcodes[256] = {
+    ['('] = {"MARK", run_mark, 0},
+    ['.'] = {"STOP", run_stop, 0},
+    ['N'] = {"NONE", run_none, 0},
+    ['J'] = {"BININT", run_binint, 4},
+    ['K'] = {"BININT1", run_binint1, 1},
+    ['M'] = {"BININT2", run_binint2, 2},
+    ['G'] = {"BINFLOAT", run_binfloat, 8},
+    ['T'] = {"BINSTRING", run_text4, 4},
+    ['U'] = {"SHORT_BINSTRING", run_text1, 1},
+    ['X'] = {"BINUNICODE", run_text4, 4},
+    ['B'] = {"BINBYTES", run_text4, 4},
+    ['C'] = {"SHORT_BINBYTES", run_text1, 1},
+    [0x8c] = {"SHORT_BINUNICODE", run_text1, 1},
+    [0x8d] = {"BINUNICODE8", run_text8, 8},
+    [0x8e] = {"BINBYTES8", run_text8, 8},
+    [0x96] = {"BYTEARRAY8", run_text8, 8},
+    ['a'] = {"APPEND", run_append, 0},
+    ['e'] = {"APPENDS", run_appends, 0},
+    ['s'] = {"SETITEM", run_setitem, 0},
+    ['u'] = {"SETITEMS", run_setitems, 0},
+    [']'] = {"EMPTY_LIST", run_empty_list, 0},
+    [')'] = {"EMPTY_TUPLE", run_empty_list, 0},
+    ['}'] = {"EMPTY_DICT", run_empty_dict, 0},
+    ['l'] = {"LIST", run_list, 0},
+    ['t'] = {"TUPLE", run_list, 0},
+    ['d'] = {"DICT", run_dict, 0},
+    [0x85] = {"TUPLE1", run_tuple_n, 0},
+    [0x86] = {"TUPLE2", run_tuple_n, 0},
+    [0x87] = {"TUPLE3", run_tuple_n, 0},
+    ['g'] = {"GET", run_get, 0},
+    ['p'] = {"PUT", run_put, 0},
+    ['h'] = {"BINGET", run_binget, 1},
+    ['j'] = {"LONG_BINGET", run_long_binget, 4},
+    ['q'] = {"BINPUT", run_binput, 1},
+    ['r'] = {"LONG_BINPUT", run_long_binput, 4},
+    [0x94] = {"MEMOIZE", run_memoize, 0},
+    [0x80] = {"PROTO", run_proto, 1},
+    [0x95] = {"FRAME", run_frame, 8},
+    [0x88] = {"NEWTRUE", run_true, 0},
+    [0x89] = {"NEWFALSE", run_false, 0},
+    [0x8a] = {"LONG1", run_long1, 1},
+    [0x8b] = {"LONG4", run_long4, 4},
+    /* Refused: these import, call or build objects. */
+    ['c'] = {"GLOBAL", NULL, 0},
+    ['i'] = {"INST", NULL, 0},
+    ['o'] = {"OBJ", NULL, 0},
+    ['b'] = {"BUILD", NULL, 0},
+    ['R'] = {"REDUCE", NULL, 0},
+    ['P'] = {"PERSID", NULL, 0},
+    ['Q'] = {"BINPERSID", NULL, 0},
+    [0x81] = {"NEWOBJ", NULL, 0},
+    [0x82] = {"EXT1", NULL, 0},
+    [0x83] = {"EXT2", NULL, 0},
+    [0x84] = {"EXT4", NULL, 0},
+    [0x92] = {"NEWOBJ_EX", NULL, 0},
+    [0x93] = {"STACK_GLOBAL", NULL, 0},
+    [0x97] = {"NEXT_BUFFER", NULL, 0},
+    [0x98] = {"READONLY_BUFFER", NULL, 0},
+    /* Refused: no plain data of protocols 2 to 5 has them. */
+    ['0'] = {"POP", NULL, 0},
+    ['1'] = {"POP_MARK", NULL, 0},
+    ['2'] = {"DUP", NULL, 0},
+    ['I'] = {"INT", NULL, 0},
+    ['L'] = {"LONG", NULL, 0},
+    ['F'] = {"FLOAT", NULL, 0},
+    ['S'] = {"STRING", NULL, 0},
+    ['V'] = {"UNICODE", NULL, 0},
+    [0x8f] = {"EMPTY_SET", NULL, 0},
+    [0x90] = {"ADDITEMS", NULL, 0},
+    [0x91] = {"FROZENSET", NULL, 0},
+};
+
+const char *plm_pickle_opcode_name(uint8_t code)
+{
+    return opcodes[code].name ? opcodes[code].name : "an unknown opcode";
+}
+
+static plm_status step(pickle_reader *reader)
+{
+    PLM_TRY(need_bytes(reader, 1));
+    uint8_t byte = *reader->stream->next;
+    const opcode *row = &opcodes[byte];
+    PLM_FAIL_IF(!row->name, PLM_ERROR_FORMAT, "0x%02x is no pickle opcode", byte);
+    PLM_FAIL_IF(!row->run, PLM_ERROR_FORMAT,
+                "opcode %s is refused: only plain data is read, nothing is imported or called",
+                row->name);
+    PLM_TRY(need_bytes(reader, 1 + (size_t)row->width));
+    const uint8_t *argument = reader->stream->next + 1;
+    reader->stream->next += 1 + row->width;
+    return row->run(reader, argument);
+}
+
+/* Adds the file and the place of the opcode to the message of a failed step. */
+static plm_status locate(const pickle_reader *reader, uint64_t offset, plm_status status)
+{
+    if (status != PLM_ERROR_FORMAT && status != PLM_ERROR_UNSUPPORTED)
+        return status;
+    plm_error error;
+    plm_error_get(&error);
+    return plm_fail(status, "'%.200s', byte %llu: %s", reader->stream->name,
+                    (unsigned long long)offset, error.message);
+}
+
+plm_status plm_pickle_read(plm_stream *stream, plm_document *document, plm_value *root)
+{
+    pickle_reader reader = {.stream = stream, .document = document};
+    while (!reader.stopped) {
+        uint64_t offset = plm_stream_offset(stream);
+        plm_status status = step(&reader);
+        if (status != PLM_OK)
+            return locate(&reader, offset, status);
+    }
+    PLM_TRY(plm_stream_fill(stream, 1));
+    PLM_FAIL_IF(plm_stream_left(stream) > 0, PLM_ERROR_FORMAT,
+                "'%.200s' goes on after its end at byte %llu", stream->name,
+                (unsigned long long)plm_stream_offset(stream));
+    *root = document->stack.items[0];
+    return PLM_OK;
+}

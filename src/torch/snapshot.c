@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A snapshot put together: the file is read into a document whose fold keeps the records; the
+ * document then says which of them are segments and which device's history each event belongs to.
+ */
+#include "plimsoll/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "torch/clean.h"
+#include "torch/fold.h"
+#include "torch/history.h"
+#include "torch/json_form.h"
+#include "torch/owners.h"
+#include "torch/pickle.h"
+#include "torch/stream.h"
+#include "trace/trace.h"
+
+struct plm_snapshot {
+    PLM_ARRAY(plm_snapshot_device) devices;
+    PLM_ARRAY(plm_trace *) traces; /* of the devices, in the same order */
+    PLM_ARRAY(plm_snapshot_segment) segments;
+    plm_snapshot_block *blocks;
+    int64_t block_count;
+    PLM_ARRAY(plm_snapshot_annotation) annotations;
+    plm_snapshot_settings settings;
+    plm_intern names;   /* texts of annotations and settings */
+    plm_intern streams; /* taken from the fold: number queue + 1 */
+    plm_intern pools;
+};
+
+/* What the parts of this file work on together. */
+typedef struct assembly {
+    const char *name; /* of the file */
+    plm_document document;
+    plm_fold_store store;
+    plm_value root;
+    plm_snapshot *snapshot;
+    PLM_ARRAY(plm_value) entries; /* the list of events of each device of the snapshot */
+} assembly;
+
+static const char *const state_texts[PLM_BLOCK_STATE_COUNT] = {
+#define STATE_ROW(name, text) [PLM_BLOCK_##name] = text,
+    PLM_BLOCK_STATE_MAP(STATE_ROW)
+#undef STATE_ROW
+};
+
+const char *plm_block_state_text(plm_block_state state)
+{
+    return (unsigned)state < PLM_BLOCK_STATE_COUNT ? state_texts[state] : "unknown";
+}
+
+/* Segments. */
+
+/* Gives a segment its blocks, by place in the store: mostly they stand there as one run. */
+static plm_status place_blocks(assembly *work, const plm_value *blocks,
+                               plm_snapshot_segment *segment)
+{
+    plm_run run;
+    segment->block_count = plm_document_count(&work->document, blocks);
+    PLM_FAIL_IF(blocks->kind != PLM_VALUE_LIST && blocks->kind != PLM_VALUE_EMPTY_LIST,
+                PLM_ERROR_FORMAT, "'%s' is no snapshot: 'blocks' of a segment is no list",
+                work->name);
+    bool single =
+        plm_document_run(&work->document, blocks, 0, &run) && run.count == segment->block_count;
+    segment->block = single ? (int64_t)run.first.index : work->store.blocks.count;
+    for (int64_t i = 0; plm_document_run(&work->document, blocks, i, &run); i++) {
+        PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_BLOCK, PLM_ERROR_FORMAT,
+                    "'%s' is no snapshot: a segment holds something that is no block", work->name);
+        for (int64_t k = 0; k < run.count && !single; k++)
+            PLM_TRY(PLM_ARRAY_PUSH(&work->store.blocks,
+                                   work->store.blocks.items[run.first.index + (uint64_t)k]));
+    }
+    return PLM_OK;
+}
+
+/* Addresses and sums that old versions leave out are made from the sizes of the blocks. */
+static plm_status fill_segment(plm_snapshot_segment *segment, plm_snapshot_block *blocks)
+{
+    size_t total = 0, allocated = 0, active = 0, asked = 0;
+    for (int64_t i = 0; i < segment->block_count; i++) {
+        plm_snapshot_block *block = &blocks[segment->block + i];
+        if (block->address == 0)
+            block->address = segment->address + total;
+        PLM_TRY(plm_add_bytes(total, block->bytes, &total));
+        if (block->state == PLM_BLOCK_ALLOCATED)
+            allocated += block->bytes; /* no more than the total, which fits */
+        if (block->state != PLM_BLOCK_INACTIVE) {
+            active += block->bytes;
+            PLM_TRY(plm_add_bytes(asked, block->bytes_asked, &asked));
+        }
+    }
+    if (segment->bytes == SIZE_MAX)
+        segment->bytes = total;
+    if (segment->allocated_bytes == SIZE_MAX)
+        segment->allocated_bytes = allocated;
+    if (segment->active_bytes == SIZE_MAX)
+        segment->active_bytes = active;
+    if (segment->asked_bytes == SIZE_MAX)
+        segment->asked_bytes = asked;
+    return PLM_OK;
+}
+
+static int by_device_and_address(const void *left, const void *right)
+{
+    const plm_snapshot_segment *a = left, *b = right;
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static plm_status assemble_segments(assembly *work, const plm_value *list)
+{
+    plm_snapshot *snapshot = work->snapshot;
+    plm_run run;
+    for (int64_t i = 0; plm_document_run(&work->document, list, i, &run); i++) {
+        PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_SEGMENT, PLM_ERROR_FORMAT,
+                    "'%s' is no snapshot: among its segments stands something that is none",
+                    work->name);
+        for (int64_t k = 0; k < run.count; k++) {
+            plm_fold_segment found = work->store.segments.items[run.first.index + (uint64_t)k];
+            PLM_TRY(place_blocks(work, &found.blocks, &found.segment));
+            PLM_TRY(fill_segment(&found.segment, work->store.blocks.items));
+            PLM_TRY(PLM_ARRAY_PUSH(&snapshot->segments, found.segment));
+        }
+    }
+    if (snapshot->segments.count > 0)
+        qsort(snapshot->segments.items, (size_t)snapshot->segments.count,
+              sizeof *snapshot->segments.items, by_device_and_address);
+    return PLM_OK;
+}
+
+/* Devices. */
+
+/* What the state says of a device: sums over its segments and blocks. */
+static plm_status sum_state(const plm_snapshot *snapshot, const plm_snapshot_block *blocks,
+                            plm_snapshot_device *device)
+{
+    for (int64_t s = 0; s < device->segment_count; s++) {
+        const plm_snapshot_segment *segment = &snapshot->segments.items[device->segment + s];
+        PLM_TRY(plm_add_bytes(device->allocated_bytes, segment->allocated_bytes,
+                              &device->allocated_bytes));
+        PLM_TRY(plm_add_bytes(device->active_bytes, segment->active_bytes, &device->active_bytes));
+        PLM_TRY(plm_add_bytes(device->asked_bytes, segment->asked_bytes, &device->asked_bytes));
+        PLM_TRY(plm_add_bytes(device->reserved_bytes, segment->bytes, &device->reserved_bytes));
+        bool split = segment->block_count > 1 && !segment->expandable;
+        for (int64_t i = 0; i < segment->block_count; i++) {
+            const plm_snapshot_block *block = &blocks[segment->block + i];
+            if (block->state == PLM_BLOCK_PENDING_FREE) {
+                device->pending_free_blocks++;
+                PLM_TRY(plm_add_bytes(device->pending_free_bytes, block->bytes,
+                                      &device->pending_free_bytes));
+            }
+            if (block->state != PLM_BLOCK_INACTIVE)
+                continue;
+            if (split)
+                PLM_TRY(plm_add_bytes(device->inactive_split_bytes, block->bytes,
+                                      &device->inactive_split_bytes));
+            if (block->bytes > device->largest_free_bytes)
+                device->largest_free_bytes = block->bytes;
+        }
+    }
+    return PLM_OK;
+}
+
+static plm_status add_device(assembly *work, int32_t number, plm_value entries, int64_t *segment)
+{
+    plm_snapshot *snapshot = work->snapshot;
+    plm_snapshot_device device = {.device = number, .segment = *segment};
+    while (*segment < snapshot->segments.count &&
+           snapshot->segments.items[*segment].device == number)
+        ++*segment;
+    device.segment_count = *segment - device.segment;
+    device.trace_entries = plm_document_count(&work->document, &entries);
+    if (device.segment_count == 0 && device.trace_entries == 0)
+        return PLM_OK;
+    PLM_FAIL_IF(number > UINT16_MAX, PLM_ERROR_UNSUPPORTED, "'%s' has more than %d devices",
+                work->name, UINT16_MAX);
+    PLM_TRY(PLM_ARRAY_PUSH(&snapshot->devices, device));
+    return PLM_ARRAY_PUSH(&work->entries, entries);
+}
+
+/* The devices that have segments or events; `traces` holds a list of events for each number. */
+static plm_status assemble_devices(assembly *work, const plm_value *traces)
+{
+    const plm_snapshot *snapshot = work->snapshot;
+    int64_t segment = 0, number = 0, trace_count = plm_document_count(&work->document, traces);
+    plm_run run;
+    for (int64_t i = 0; plm_document_run(&work->document, traces, i, &run); i++, number++) {
+        PLM_FAIL_IF(run.first.kind != PLM_VALUE_LIST && run.first.kind != PLM_VALUE_EMPTY_LIST,
+                    PLM_ERROR_FORMAT, "'%s' is no snapshot: a device's trace is no list",
+                    work->name);
+        PLM_TRY(add_device(work, (int32_t)number, run.first, &segment));
+    }
+    PLM_BUG_IF(number != trace_count, "a list of lists is not made of single runs");
+    while (segment < snapshot->segments.count)
+        PLM_TRY(add_device(work, snapshot->segments.items[segment].device,
+                           (plm_value){.kind = PLM_VALUE_EMPTY_LIST}, &segment));
+    return PLM_OK;
+}
+
+/*
+ * Whether the devices' lists are runs that follow each other and make up all events of the store:
+ * then none need be held twice.
+ */
+static bool events_are_parted(const assembly *work)
+{
+    uint64_t next = 0;
+    for (int64_t i = 0; i < work->entries.count; i++) {
+        plm_run run;
+        if (!plm_document_run(&work->document, &work->entries.items[i], 0, &run))
+            continue;
+        if (run.first.kind != (uint32_t)PLM_FOLDED_EVENT || run.first.index != next ||
+            run.count != plm_document_count(&work->document, &work->entries.items[i]))
+            return false;
+        next += (uint64_t)run.count;
+    }
+    return next == (uint64_t)work->store.events.count;
+}
+
+static plm_status copy_events(assembly *work, const plm_value *entries, plm_history_events *events)
+{
+    plm_run run;
+    PLM_TRY(PLM_ARRAY_RESERVE(events, plm_document_count(&work->document, entries)));
+    for (int64_t i = 0; plm_document_run(&work->document, entries, i, &run); i++) {
+        PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_EVENT, PLM_ERROR_FORMAT,
+                    "'%s' is no snapshot: in a device's trace stands something that is no entry",
+                    work->name);
+        memcpy(events->items + events->count, work->store.events.items + run.first.index,
+               (size_t)run.count * sizeof *events->items);
+        events->count += run.count;
+    }
+    return PLM_OK;
+}
+
+/* Moves the events of device `i`, the last one that still has some, out of the store. */
+static plm_status take_events(assembly *work, int64_t i, bool parted, plm_history_events *events)
+{
+    const plm_value *entries = &work->entries.items[i];
+    int64_t count = plm_document_count(&work->document, entries);
+    if (parted && count > 0 && count == work->store.events.count) {
+        *events =
+            (plm_history_events){work->store.events.items, count, work->store.events.capacity};
+        work->store.events.items = NULL;
+        work->store.events.count = work->store.events.capacity = 0;
+        return PLM_OK;
+    }
+    if (count > 0)
+        PLM_TRY(copy_events(work, entries, events));
+    if (parted && count > 0) {
+        int64_t kept = work->store.events.count - count;
+        PLM_TRY(plm_host_realloc((size_t)kept * sizeof *work->store.events.items,
+                                 &work->store.events.items));
+        work->store.events.count = work->store.events.capacity = kept;
+    }
+    return PLM_OK;
+}
+
+/* Events, blocks and segments of a device name owners and texts of its trace from here on. */
+static plm_status carry_owners(assembly *work, const plm_snapshot_device *device,
+                               plm_history_events *events, plm_trace *trace)
+{
+    plm_owner_map map;
+    plm_status status;
+    PLM_TRY_DONE(plm_owner_map_init(&map, &work->store, trace));
+    for (int64_t i = 0; i < events->count; i++) {
+        plm_event *event = &events->items[i];
+        event->device = (uint16_t)device->device;
+        if (event->owner != PLM_TRACE_NO_OWNER)
+            PLM_TRY_DONE(plm_owner_map_carry(&map, &event->owner));
+        if (event->label != 0)
+            PLM_TRY_DONE(plm_owner_map_carry_text(&map, &event->label));
+    }
+    for (int64_t s = 0; s < device->segment_count; s++) {
+        plm_snapshot_segment *segment = &work->snapshot->segments.items[device->segment + s];
+        PLM_TRY_DONE(plm_owner_map_carry(&map, &segment->owner));
+        for (int64_t k = 0; k < segment->block_count; k++)
+            PLM_TRY_DONE(
+                plm_owner_map_carry(&map, &work->store.blocks.items[segment->block + k].owner));
+    }
+done:
+    plm_owner_map_fini(&map);
+    return status;
+}
+
+/* The history of device `i`: its trace, and what is known of how whole it is. */
+static plm_status assemble_history(assembly *work, int64_t i, bool parted, plm_trace *trace)
+{
+    plm_snapshot_device *device = &work->snapshot->devices.items[i];
+    plm_history_events events = {0};
+    plm_status status;
+    PLM_TRY_DONE(take_events(work, i, parted, &events));
+    for (int64_t k = 0; k < events.count; k++)
+        device->oom_events += events.items[k].kind == PLM_EVENT_OUT_OF_MEMORY;
+    plm_history_state state = {.segments = work->snapshot->segments.items + device->segment,
+                               .segment_count = device->segment_count,
+                               .blocks = work->store.blocks.items};
+    PLM_TRY_DONE(plm_history_complete(&events, &state, &device->history, &device->carried_in));
+    device->history.complete &= !device->history.overflowed;
+    PLM_TRY_DONE(carry_owners(work, device, &events, trace));
+    plm_trace_adopt_events(trace, events.items, events.count, events.capacity);
+    events.items = NULL;
+done:
+    plm_host_free(events.items);
+    return status;
+}
+
+static plm_status assemble_histories(assembly *work)
+{
+    plm_snapshot *snapshot = work->snapshot;
+    bool parted = events_are_parted(work);
+    PLM_TRY(PLM_ARRAY_RESERVE(&snapshot->traces, snapshot->devices.count));
+    snapshot->traces.count = snapshot->devices.count;
+    for (int64_t i = snapshot->devices.count - 1; i >= 0; i--) {
+        plm_snapshot_device *device = &snapshot->devices.items[i];
+        PLM_TRY(plm_trace_create(&snapshot->traces.items[i]));
+        device->trace = snapshot->traces.items[i];
+        PLM_TRY(sum_state(snapshot, work->store.blocks.items, device));
+        PLM_TRY(assemble_history(work, i, parted, snapshot->traces.items[i]));
+    }
+    return PLM_OK;
+}
+
+/* Annotations and settings. */
+
+/* *text = a copy of a text of the document that lives as long as the snapshot. */
+static plm_status keep_text(assembly *work, uint64_t number, const char **text)
+{
+    const plm_intern_entry *entry = &work->document.texts.entries.items[number];
+    plm_text clean = {0};
+    plm_clean_add(&clean, entry->bytes, entry->count);
+    plm_status status = plm_text_status(&clean);
+    uint32_t kept = 0;
+    if (status == PLM_OK)
+        status = plm_intern_add(&work->snapshot->names, clean.items, (size_t)clean.count, &kept);
+    plm_text_fini(&clean);
+    if (status == PLM_OK)
+        *text = plm_intern_text(&work->snapshot->names, kept);
+    return status;
+}
+
+static plm_status assemble_annotations(assembly *work, const plm_value *list)
+{
+    plm_run run;
+    for (int64_t i = 0; plm_document_run(&work->document, list, i, &run); i++) {
+        if (run.first.kind != (uint32_t)PLM_FOLDED_ANNOTATION)
+            continue; /* a kind that a newer PyTorch may have */
+        for (int64_t k = 0; k < run.count; k++) {
+            const plm_fold_annotation *found =
+                &work->store.annotations.items[run.first.index + (uint64_t)k];
+            plm_snapshot_annotation made = {
+                .time = found->time, .device = found->device, .ends = found->ends};
+            PLM_TRY(keep_text(work, found->name, &made.name));
+            PLM_TRY(PLM_ARRAY_PUSH(&work->snapshot->annotations, made));
+        }
+    }
+    return PLM_OK;
+}
+
+static bool truth_of(const plm_value *value)
+{
+    return value && (value->kind == PLM_VALUE_BOOL || value->kind == PLM_VALUE_INTEGER) &&
+           value->integer != 0;
+}
+
+/* {"1": d, "2": d, ..., "32768": d}: the divisions for sizes from that many MiB up. */
+static void read_divisions(const plm_document *document, const plm_value *value,
+                           uint16_t divisions[PLM_SNAPSHOT_DIVISIONS])
+{
+    if (!value || value->kind != PLM_VALUE_DICT)
+        return;
+    const plm_dict *dict = &document->dicts.items[value->index];
+    for (int64_t i = 0; i + 1 < dict->pairs.count; i += 2) {
+        const plm_value *key = &dict->pairs.items[i], *setting = &dict->pairs.items[i + 1];
+        if (key->kind != PLM_VALUE_TEXT || setting->kind != PLM_VALUE_INTEGER)
+            continue;
+        long mebibytes = strtol(plm_document_text(document, key->index), NULL, 10);
+        for (int place = 0; place < PLM_SNAPSHOT_DIVISIONS; place++)
+            if (mebibytes == 1L << place && setting->integer >= 0 && setting->integer <= UINT16_MAX)
+                divisions[place] = (uint16_t)setting->integer;
+    }
+}
+
+static plm_status assemble_settings(assembly *work, const plm_value *from)
+{
+    plm_snapshot_settings *settings = &work->snapshot->settings;
+    const plm_document *document = &work->document;
+    settings->text = "";
+    settings->max_split_bytes = SIZE_MAX;
+    settings->recorded = from && from->kind == PLM_VALUE_DICT;
+    if (!settings->recorded)
+        return PLM_OK;
+    const plm_value *text = plm_document_member(document, from, PLM_WORD_ALLOC_CONF);
+    if (!text)
+        text = plm_document_member(document, from, PLM_WORD_ALLOC_CONF_NEW);
+    if (text && text->kind == PLM_VALUE_TEXT)
+        PLM_TRY(keep_text(work, text->index, &settings->text));
+    const plm_value *split = plm_document_member(document, from, PLM_WORD_MAX_SPLIT_SIZE);
+    if (split && split->kind == PLM_VALUE_INTEGER && split->integer >= 0)
+        settings->max_split_bytes = (size_t)split->integer;
+    const plm_value *threshold = plm_document_member(document, from, PLM_WORD_GC_THRESHOLD);
+    if (threshold && threshold->kind == PLM_VALUE_REAL)
+        settings->garbage_collection_threshold = threshold->real;
+    settings->expandable_segments =
+        truth_of(plm_document_member(document, from, PLM_WORD_EXPANDABLE_SEGMENTS));
+    settings->release_lock_on_malloc =
+        truth_of(plm_document_member(document, from, PLM_WORD_RELEASE_LOCK));
+    read_divisions(document, plm_document_member(document, from, PLM_WORD_DIVISIONS),
+                   settings->roundup_power2_divisions);
+    return PLM_OK;
+}
+
+/* Newer files say for each device whether older events were overwritten. */
+static void note_overflow(assembly *work, const plm_value *overflowed)
+{
+    for (int64_t i = 0; i < work->snapshot->devices.count; i++) {
+        plm_snapshot_device *device = &work->snapshot->devices.items[i];
+        if (device->device < plm_document_count(&work->document, overflowed)) {
+            plm_value item = plm_document_item(&work->document, overflowed, device->device);
+            device->history.overflowed = truth_of(&item);
+        } else {
+            device->history.overflowed = truth_of(overflowed);
+        }
+    }
+}
+
+/* The whole. */
+
+static plm_status assemble(assembly *work)
+{
+    const plm_document *document = &work->document;
+    const plm_value *root = &work->root, *segments, *traces;
+    bool is_list = root->kind == PLM_VALUE_LIST || root->kind == PLM_VALUE_EMPTY_LIST;
+    segments = is_list ? root : plm_document_member(document, root, PLM_WORD_SEGMENTS);
+    traces = plm_document_member(document, root, PLM_WORD_DEVICE_TRACES);
+    PLM_FAIL_IF(!segments && !traces, PLM_ERROR_FORMAT,
+                "'%s' is no memory snapshot: wanted 'segments' and 'device_traces', as "
+                "torch.cuda.memory._dump_snapshot writes them",
+                work->name);
+    PLM_TRY(assemble_segments(work, segments));
+    PLM_TRY(assemble_devices(work, traces));
+    note_overflow(work, plm_document_member(document, root, PLM_WORD_TRACE_ALLOC_OVERFLOWED));
+    PLM_TRY(assemble_histories(work));
+    PLM_TRY(assemble_annotations(
+        work, plm_document_member(document, root, PLM_WORD_EXTERNAL_ANNOTATIONS)));
+    PLM_TRY(
+        assemble_settings(work, plm_document_member(document, root, PLM_WORD_ALLOCATOR_SETTINGS)));
+    plm_snapshot *snapshot = work->snapshot;
+    snapshot->blocks = work->store.blocks.items;
+    snapshot->block_count = work->store.blocks.count;
+    snapshot->streams = work->store.streams;
+    snapshot->pools = work->store.pools;
+    memset(&work->store.blocks, 0, sizeof work->store.blocks);
+    memset(&work->store.streams, 0, sizeof work->store.streams);
+    memset(&work->store.pools, 0, sizeof work->store.pools);
+    return PLM_OK;
+}
+
+/* Tells the form by the first byte and reads it. */
+static plm_status read_form(assembly *work, plm_stream *stream)
+{
+    PLM_TRY(plm_stream_fill(stream, 2));
+    size_t left = plm_stream_left(stream);
+    PLM_FAIL_IF(left == 0, PLM_ERROR_FORMAT, "'%s' is empty", work->name);
+    uint8_t first = *stream->next;
+    if (first == 0x80)
+        return plm_pickle_read(stream, &work->document, &work->root);
+    if (strchr("{[ \t\r\n\xef", first) && first != 0)
+        return plm_json_form_read(stream, &work->document, &work->root);
+    bool zip = left >= 2 && memcmp(stream->next, "PK", 2) == 0;
+    return plm_fail(PLM_ERROR_FORMAT,
+                    "'%s' is no memory snapshot: wanted a pickle of protocol 2 to 5 or JSON, found "
+                    "%s",
+                    work->name, zip ? "a zip archive, as torch.save writes" : "neither");
+}
+
+static plm_status read_stream(plm_stream *stream, plm_snapshot **snapshot)
+{
+    assembly work = {.name = stream->name};
+    plm_status status;
+    PLM_TRY(plm_document_init(&work.document, plm_fold_words, PLM_WORD_COUNT - 1,
+                              plm_fold_into(&work.store)));
+    PLM_TRY_DONE(plm_fold_init(&work.store, &work.document));
+    PLM_TRY_DONE(plm_host_alloc(sizeof *work.snapshot, &work.snapshot));
+    PLM_TRY_DONE(plm_intern_init(&work.snapshot->names));
+    PLM_TRY_DONE(read_form(&work, stream));
+    plm_document_end_reading(&work.document);
+    PLM_TRY_DONE(assemble(&work));
+    *snapshot = work.snapshot;
+    work.snapshot = NULL;
+done:
+    plm_snapshot_destroy(work.snapshot);
+    PLM_ARRAY_FREE(&work.entries);
+    plm_fold_fini(&work.store);
+    plm_document_fini(&work.document);
+    return status;
+}
+
+plm_status plm_snapshot_read(const char *path, plm_snapshot **snapshot)
+{
+    plm_stream stream;
+    PLM_TRY(plm_stream_open(path, &stream));
+    plm_status status = read_stream(&stream, snapshot);
+    plm_stream_close(&stream);
+    return status;
+}
+
+plm_status plm_snapshot_read_bytes(const char *name, const void *bytes, size_t count,
+                                   plm_snapshot **snapshot)
+{
+    plm_stream stream;
+    PLM_TRY(plm_stream_over(name, bytes, count, &stream));
+    plm_status status = read_stream(&stream, snapshot);
+    plm_stream_close(&stream);
+    return status;
+}
+
+void plm_snapshot_destroy(plm_snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    for (int64_t i = 0; i < snapshot->traces.count; i++)
+        plm_trace_destroy(snapshot->traces.items[i]);
+    PLM_ARRAY_FREE(&snapshot->traces);
+    PLM_ARRAY_FREE(&snapshot->devices);
+    PLM_ARRAY_FREE(&snapshot->segments);
+    PLM_ARRAY_FREE(&snapshot->annotations);
+    plm_host_free(snapshot->blocks);
+    plm_intern_fini(&snapshot->names);
+    plm_intern_fini(&snapshot->streams);
+    plm_intern_fini(&snapshot->pools);
+    plm_host_free(snapshot);
+}
+
+const plm_snapshot_device *plm_snapshot_devices(const plm_snapshot *snapshot, int64_t *count)
+{
+    *count = snapshot->devices.count;
+    return snapshot->devices.items;
+}
+
+const plm_snapshot_segment *plm_snapshot_segments(const plm_snapshot *snapshot, int64_t *count)
+{
+    *count = snapshot->segments.count;
+    return snapshot->segments.items;
+}
+
+const plm_snapshot_block *plm_snapshot_blocks(const plm_snapshot *snapshot, int64_t *count)
+{
+    *count = snapshot->block_count;
+    return snapshot->blocks;
+}
+
+const plm_snapshot_annotation *plm_snapshot_annotations(const plm_snapshot *snapshot,
+                                                        int64_t *count)
+{
+    *count = snapshot->annotations.count;
+    return snapshot->annotations.items;
+}
+
+const plm_snapshot_settings *plm_snapshot_get_settings(const plm_snapshot *snapshot)
+{
+    return &snapshot->settings;
+}
+
+uint64_t plm_snapshot_stream(const plm_snapshot *snapshot, uint16_t queue)
+{
+    uint64_t stream;
+    PLM_ASSERT(queue + 1 < snapshot->streams.entries.count);
+    memcpy(&stream, snapshot->streams.entries.items[queue + 1].bytes, sizeof stream);
+    return stream;
+}
+
+void plm_snapshot_pool(const plm_snapshot *snapshot, uint16_t pool, uint64_t id[2])
+{
+    PLM_ASSERT(pool + 1 < snapshot->pools.entries.count);
+    memcpy(id, snapshot->pools.entries.items[pool + 1].bytes, 2 * sizeof *id);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What the library's other modules may do with a trace beyond the public header. */
+#ifndef PLM_TRACE_TRACE_H
+#define PLM_TRACE_TRACE_H
+
+#include "plimsoll/trace.h"
+
+/*
+ * Gives an empty trace all its events at once, in order of time: `events` comes from the host
+ * allocator, holds `count` of `capacity`, and belongs to the trace from here on. For readers of
+ * recordings, whose events are too many to be held twice.
+ */
+void plm_trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, int64_t capacity);
+
+#endif
