@@ -90,18 +90,6 @@ plm_status plm_document_unmark(plm_document *document, int64_t *first)
 
 /* Memo. */
 
-static uint32_t pack(uint32_t kind, uint64_t index)
-{
-    return kind | (uint32_t)(index << 5);
-}
-
-static bool packs(const plm_value *value)
-{
-    return value->kind == PLM_VALUE_TEXT || value->kind == PLM_VALUE_LIST ||
-           value->kind == PLM_VALUE_DICT || value->kind == PLM_VALUE_EMPTY_LIST ||
-           value->kind == PLM_VALUE_EMPTY_DICT || value->kind >= PLM_VALUE_FOLDED;
-}
-
 plm_status plm_document_put(plm_document *document, uint64_t slot)
 {
     PLM_TRY(plm_document_need(document, 1));
@@ -111,13 +99,13 @@ plm_status plm_document_put(plm_document *document, uint64_t slot)
         PLM_TRY(PLM_ARRAY_RESERVE(&document->memo, (int64_t)slot + 1));
     plm_value *top = &document->stack.items[document->stack.count - 1];
     uint32_t packed;
-    if (packs(top)) {
-        packed = pack(top->kind, top->index);
+    if (plm_document_packs(top)) {
+        packed = plm_document_pack(top->kind, top->index);
     } else {
         PLM_FAIL_IF(document->spilled.count >= PLM_DOCUMENT_COUNT_MAX, PLM_ERROR_UNSUPPORTED,
                     "more than %d plain values in the memo", PLM_DOCUMENT_COUNT_MAX);
         PLM_TRY(PLM_ARRAY_PUSH(&document->spilled, *top));
-        packed = pack(PLM_VALUE_SPILLED, (uint64_t)document->spilled.count - 1);
+        packed = plm_document_pack(PLM_VALUE_SPILLED, (uint64_t)document->spilled.count - 1);
     }
     top->memo = (uint32_t)slot + 1;
     document->memo.items[slot] = packed;
@@ -136,9 +124,9 @@ plm_status plm_document_get(plm_document *document, uint64_t slot)
         value = document->spilled.items[value.index];
     else if (value.kind == PLM_VALUE_EMPTY_LIST || value.kind == PLM_VALUE_EMPTY_DICT)
         document->memo.items[slot] =
-            pack(value.kind == PLM_VALUE_EMPTY_LIST ? PLM_VALUE_SHARED_EMPTY_LIST
-                                                    : PLM_VALUE_SHARED_EMPTY_DICT,
-                 0);
+            plm_document_pack(value.kind == PLM_VALUE_EMPTY_LIST ? PLM_VALUE_SHARED_EMPTY_LIST
+                                                                 : PLM_VALUE_SHARED_EMPTY_DICT,
+                              0);
     else if (value.kind == PLM_VALUE_SHARED_EMPTY_LIST)
         value.kind = PLM_VALUE_EMPTY_LIST;
     else if (value.kind == PLM_VALUE_SHARED_EMPTY_DICT)
@@ -165,7 +153,8 @@ static plm_status check_not_shared(const plm_document *document, const plm_value
 static void settle(plm_document *document, const plm_value *container)
 {
     if (container->memo != 0)
-        document->memo.items[container->memo - 1] = pack(container->kind, container->index);
+        document->memo.items[container->memo - 1] =
+            plm_document_pack(container->kind, container->index);
 }
 
 /* Lists. */

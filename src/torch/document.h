@@ -143,6 +143,31 @@ PLM_MUST_USE plm_status plm_document_make(plm_document *document, int64_t first,
 PLM_MUST_USE plm_status plm_document_put(plm_document *document, uint64_t slot);
 PLM_MUST_USE plm_status plm_document_get(plm_document *document, uint64_t slot);
 
+/*
+ * For a reader's inner loop: a memo slot packs a value into 32 bits, which not all values allow;
+ * peeking reads a slot into *value without effects, and says false when plm_document_get must look.
+ */
+static inline bool plm_document_packs(const plm_value *value)
+{
+    return (value->kind >= PLM_VALUE_TEXT && value->kind <= PLM_VALUE_EMPTY_DICT) ||
+           value->kind >= PLM_VALUE_FOLDED;
+}
+
+static inline uint32_t plm_document_pack(uint32_t kind, uint64_t index)
+{
+    return kind | (uint32_t)(index << 5);
+}
+
+static inline bool plm_document_peek_memo(const plm_document *document, uint64_t slot,
+                                          int64_t slot_count, plm_value *value)
+{
+    if (slot >= (uint64_t)slot_count)
+        return false;
+    uint32_t packed = document->memo.items[slot], kind = packed & 31;
+    *value = (plm_value){.kind = kind, .index = packed >> 5};
+    return (kind >= PLM_VALUE_TEXT && kind <= PLM_VALUE_DICT) || kind >= PLM_VALUE_FOLDED;
+}
+
 /* Reading what was made. */
 
 /* The value of a key, NULL when the value is no kept dictionary or lacks the key. Borrowed. */

@@ -14,7 +14,7 @@ typedef struct live_slot {
     uint64_t address;
     int64_t block;          /* number + 1, 0 for a free slot */
     int64_t free_requested; /* index of that event, -1 while none was seen */
-    plm_event birth;        /* as it was recorded or put in */
+    int64_t birth;          /* index of its event; of older ones -1 - index in older_blocks */
 } live_slot;
 
 typedef struct live_map {
@@ -62,11 +62,11 @@ static plm_status reserve_slot(live_map *map)
     return (map->used + 1) * 2 > map->slot_count ? grow_map(map) : PLM_OK;
 }
 
-static void insert(live_map *map, const plm_event *birth, int64_t block)
+static void insert(live_map *map, uint64_t address, int64_t block, int64_t birth)
 {
-    live_slot *slot = find_slot(map, birth->address);
+    live_slot *slot = find_slot(map, address);
     map->used += slot->block == 0;
-    *slot = (live_slot){birth->address, block + 1, -1, *birth};
+    *slot = (live_slot){address, block + 1, -1, birth};
 }
 
 /* Frees a slot and moves back what had to step over it. */
@@ -114,10 +114,16 @@ static plm_status carry_in(history_walk *walk, plm_event like, int32_t owner, in
     like.block = walk->next_block;
     PLM_TRY(reserve_slot(&walk->blocks));
     PLM_TRY(PLM_ARRAY_PUSH(&walk->older_blocks, like));
-    insert(&walk->blocks, &like, walk->next_block);
+    insert(&walk->blocks, like.address, walk->next_block, -walk->older_blocks.count);
     walk->history->older_blocks++;
     *block = walk->next_block++;
     return PLM_OK;
+}
+
+static const plm_event *birth_of(const history_walk *walk, const live_slot *slot)
+{
+    return slot->birth >= 0 ? &walk->events->items[slot->birth]
+                            : &walk->older_blocks.items[-1 - slot->birth];
 }
 
 /*
@@ -130,7 +136,7 @@ static plm_status end_unrecorded(history_walk *walk, live_slot *slot, int64_t at
     if (slot->free_requested >= 0) {
         walk->events->items[slot->free_requested].kind = PLM_EVENT_BLOCK_FREE;
     } else {
-        late_event put = {.before = at, .event = slot->birth};
+        late_event put = {.before = at, .event = *birth_of(walk, slot)};
         put.event.kind = PLM_EVENT_BLOCK_FREE;
         put.event.block = slot->block - 1;
         put.event.time = time;
@@ -148,7 +154,7 @@ static plm_status meet_alloc(history_walk *walk, int64_t at)
     else
         PLM_TRY(reserve_slot(&walk->blocks));
     event->block = walk->next_block++;
-    insert(&walk->blocks, event, event->block);
+    insert(&walk->blocks, event->address, event->block, at);
     return PLM_OK;
 }
 
@@ -163,8 +169,8 @@ static plm_status meet_free(history_walk *walk, int64_t at)
         slot = find_live(&walk->blocks, event->address);
     }
     event->block = slot->block - 1;
-    event->bytes_asked = slot->birth.bytes_asked; /* the same, unless the file is odd */
-    event->bytes_taken = slot->birth.bytes_taken;
+    event->bytes_asked = event->bytes_taken =
+        birth_of(walk, slot)->bytes_asked; /* the file may be odd */
     if (event->kind == PLM_EVENT_BLOCK_FREE)
         remove_slot(&walk->blocks, slot);
     else
@@ -192,7 +198,7 @@ static plm_status meet_segment(history_walk *walk, const plm_event *event)
         walk->mapped_bytes -= event->bytes_asked;
     } else if (event->kind == PLM_EVENT_SEGMENT_ALLOC) {
         PLM_TRY(reserve_slot(&walk->segments));
-        insert(&walk->segments, event, 0);
+        insert(&walk->segments, event->address, 0, 0);
     } else {
         live_slot *slot = find_live(&walk->segments, event->address);
         if (!slot)
@@ -220,21 +226,29 @@ static plm_status meet(history_walk *walk, int64_t at)
     }
 }
 
-/* Times never fall; without times, events are numbered. */
-static void settle_times(history_walk *walk)
+/* Whether any event has a time, and the first one's. */
+static void find_start(history_walk *walk)
 {
-    plm_history_events *events = walk->events;
+    const plm_history_events *events = walk->events;
     int64_t first = 0;
     while (first < events->count && events->items[first].time < 0)
         first++;
     walk->history->timed = first < events->count;
     walk->start = walk->history->timed ? events->items[first].time : 0;
+}
+
+/* Meets all events; times never fall, and without times events are numbered. */
+static plm_status meet_all(history_walk *walk)
+{
+    plm_history_events *events = walk->events;
     int64_t last = walk->start;
     for (int64_t i = 0; i < events->count; i++) {
         int64_t time = walk->history->timed ? events->items[i].time : i;
         last = time > last ? time : last;
         events->items[i].time = last;
+        PLM_TRY(meet(walk, i));
     }
+    return PLM_OK;
 }
 
 /* The end: what the state holds must live, what it does not hold must be gone. */
@@ -347,9 +361,8 @@ plm_status plm_history_complete(plm_history_events *events, const plm_history_st
     history->recorded = false;
     for (int64_t i = 0; i < events->count && !history->recorded; i++)
         history->recorded = events->items[i].kind != PLM_EVENT_SNAPSHOT;
-    settle_times(&walk);
-    for (int64_t i = 0; i < events->count; i++)
-        PLM_TRY_DONE(meet(&walk, i));
+    find_start(&walk);
+    PLM_TRY_DONE(meet_all(&walk));
     PLM_TRY_DONE(match_state(&walk, state));
     PLM_TRY_DONE(put_all_in(&walk));
     history->complete = history->recorded && history->older_blocks == 0 &&

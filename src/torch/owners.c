@@ -50,33 +50,59 @@ static plm_status carry_stack(plm_owner_map *map, uint32_t stack, int32_t *index
     return plm_trace_add_stack(map->trace, map->frames.items, count, index);
 }
 
-/* 2: a line of the user's program; 1: Python, but PyTorch's own; 0: neither. */
-static int nearness(const char *file)
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/*
+ * How well a frame tells people where they are: 4 a line of the user's program; 3 Python, but
+ * PyTorch's own; 2 a backward function; 1 an operation that was called; 0 anything else.
+ */
+static int nearness(const char *function, const char *file)
 {
     size_t length = strlen(file);
     bool python = (length > 3 && strcmp(file + length - 3, ".py") == 0) || file[0] == '<';
-    bool internal = strncmp(file, "torch/", 6) == 0 || strstr(file, "-packages/torch/") ||
-                    strstr(file, "<frozen ");
-    return !python ? 0 : internal ? 1 : 2;
+    bool internal =
+        begins(file, "torch/") || begins(file, "<frozen ") || strstr(file, "-packages/torch/");
+    if (python)
+        return internal ? 3 : 4;
+    if (begins(function, "torch::autograd::generated::"))
+        return 2;
+    return begins(function, "at::_ops::") && strstr(function, "::call(") ? 1 : 0;
 }
 
-/* The innermost frame of the greatest nearness; map->frames is the stack. */
+/* The length of a C++ function's name without its parameters. */
+static int64_t plain_name_bytes(const char *function)
+{
+    const char *end = function;
+    while ((end = strchr(end, '(')) && begins(end, "(anonymous namespace)"))
+        end++;
+    return end && end > function ? end - function : (int64_t)strlen(function);
+}
+
+/* The innermost of the frames that tell most; map->frames is the stack. */
 static plm_status carry_site(plm_owner_map *map, uint32_t *op)
 {
     if (map->frames.count == 0)
         return PLM_OK;
     const plm_frame *site = NULL;
     int best = -1;
-    for (int64_t i = 0; i < map->frames.count && best < 2; i++) {
-        int near = nearness(plm_trace_text(map->trace, map->frames.items[i].file));
+    for (int64_t i = 0; i < map->frames.count && best < 4; i++) {
+        const plm_frame *frame = &map->frames.items[i];
+        int near = nearness(plm_trace_text(map->trace, frame->function),
+                            plm_trace_text(map->trace, frame->file));
         if (near > best) {
             best = near;
-            site = &map->frames.items[i];
+            site = frame;
         }
     }
     map->text.count = 0;
-    plm_text_add(&map->text, "%s %s:%d", plm_trace_text(map->trace, site->function),
-                 plm_trace_text(map->trace, site->file), site->line);
+    const char *function = plm_trace_text(map->trace, site->function);
+    plm_text_add_bytes(&map->text, function,
+                       best < 3 ? plain_name_bytes(function) : (int64_t)strlen(function));
+    if (site->line > 0)
+        plm_text_add(&map->text, " %s:%d", plm_trace_text(map->trace, site->file), site->line);
     PLM_TRY(plm_text_status(&map->text));
     return plm_trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, op);
 }

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { COMMON_BYTES = 16 }; /* more than any opcode of run_common takes */
+
 typedef struct pickle_reader {
     plm_stream *stream;
     plm_document *document;
@@ -56,6 +58,13 @@ static inline plm_status need_bytes(pickle_reader *reader, size_t count)
 
 /* Integers. */
 
+/* The low `width` bytes (1 to 8) of `bits` as a number in two's complement. */
+static inline int64_t signed_of(uint64_t bits, int width)
+{
+    int unused = 64 - 8 * width;
+    return (int64_t)(bits << unused) >> unused;
+}
+
 /* Two's complement of up to eight bytes, or nine when the ninth only says that it is positive. */
 static inline plm_status push_long(pickle_reader *reader, const uint8_t *bytes, uint32_t count)
 {
@@ -67,9 +76,7 @@ static inline plm_status push_long(pickle_reader *reader, const uint8_t *bytes, 
     if (wide && value > INT64_MAX)
         return plm_document_push(reader->document,
                                  (plm_value){.kind = PLM_VALUE_NATURAL, .natural = value});
-    if (width > 0 && width < 8 && bytes[width - 1] & 0x80)
-        value |= UINT64_MAX << (8 * width);
-    return plm_document_push(reader->document, integer((int64_t)value));
+    return plm_document_push(reader->document, integer(width ? signed_of(value, width) : 0));
 }
 
 static plm_status run_binint(pickle_reader *reader, const uint8_t *argument)
@@ -432,6 +439,85 @@ static plm_status step(pickle_reader *reader)
     return row->run(reader, argument);
 }
 
+/*
+ * The opcodes that make up nearly all of a snapshot, with the places of window, stack and memo in
+ * local variables: four times as fast as a step each. Stops, with everything written back, at any
+ * opcode that is not among them or needs a closer look, and near the end of window, stack or memo.
+ */
+static void run_common(pickle_reader *reader)
+{
+    plm_document *document = reader->document;
+    const uint8_t *at = reader->stream->next, *end = reader->stream->end;
+    plm_value *items = document->stack.items, *top = items + document->stack.count;
+    const plm_value *top_end = items + document->stack.capacity;
+    const plm_value *floor =
+        items + (document->mark_count > 0 ? document->marks[document->mark_count - 1] : 0);
+    uint32_t *memo = document->memo.items;
+    int64_t memo_count = document->memo.count;
+    for (; end - at > COMMON_BYTES && top < top_end; top++) {
+        uint64_t slot;
+        switch (*at) {
+        case 'h': /* BINGET */
+            slot = at[1];
+            if (!plm_document_peek_memo(document, slot, memo_count, top))
+                goto done;
+            at += 2;
+            continue;
+        case 'j': /* LONG_BINGET */
+            slot = little(at + 1, 4);
+            if (!plm_document_peek_memo(document, slot, memo_count, top))
+                goto done;
+            at += 5;
+            continue;
+        case 'K': /* BININT1 */
+            *top = integer(at[1]);
+            at += 2;
+            continue;
+        case 'M': /* BININT2 */
+            *top = integer((int64_t)little(at + 1, 2));
+            at += 3;
+            continue;
+        case 'J': /* BININT */
+            *top = integer((int32_t)little(at + 1, 4));
+            at += 5;
+            continue;
+        case 0x8a: /* LONG1 of up to 64 bits */
+            if (at[1] < 1 || at[1] > 8)
+                goto done;
+            *top = integer(signed_of(little(at + 2, 8), at[1]));
+            at += 2 + at[1];
+            continue;
+        case '(': /* MARK, which pushes nothing */
+            if (document->mark_count == PLM_DOCUMENT_DEPTH_MAX)
+                goto done;
+            document->marks[document->mark_count++] = top - items;
+            floor = top--;
+            at++;
+            continue;
+        case '}': /* EMPTY_DICT */
+            *top = (plm_value){.kind = PLM_VALUE_EMPTY_DICT};
+            at++;
+            continue;
+        case 0x94: /* MEMOIZE, which pushes nothing */
+            if (memo_count == document->memo.capacity || top == floor ||
+                !plm_document_packs(top - 1))
+                goto done;
+            top--;
+            memo[memo_count++] = plm_document_pack(top->kind, top->index);
+            top->memo = (uint32_t)memo_count;
+            reader->put_count++;
+            at++;
+            continue;
+        default:
+            goto done;
+        }
+    }
+done:
+    reader->stream->next = at;
+    document->stack.count = top - items;
+    document->memo.count = memo_count;
+}
+
 /* Adds the file and the place of the opcode to the message of a failed step. */
 static plm_status locate(const pickle_reader *reader, uint64_t offset, plm_status status)
 {
@@ -447,6 +533,7 @@ plm_status plm_pickle_read(plm_stream *stream, plm_document *document, plm_value
 {
     pickle_reader reader = {.stream = stream, .document = document};
     while (!reader.stopped) {
+        run_common(&reader);
         uint64_t offset = plm_stream_offset(stream);
         plm_status status = step(&reader);
         if (status != PLM_OK)

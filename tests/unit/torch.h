@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of PyTorch's files share: recordings as plain bytes, and reading from a text. */
+#ifndef PLM_TEST_TORCH_H
+#define PLM_TEST_TORCH_H
+
+#include "unit/test.h"
+
+#include "base/text.h"
+#include "plimsoll/snapshot.h"
+#include "torch/stream.h"
+
+#define SNAPSHOTS PLM_SOURCE_DIR "/tests/data/snapshots/"
+
+/* The decoded bytes of a file; to be freed with plm_text_fini. */
+static inline plm_text read_plain(const char *path)
+{
+    plm_text plain = {0};
+    plm_stream stream;
+    assert_ok(plm_stream_open(path, &stream));
+    for (;;) {
+        assert_ok(plm_stream_fill(&stream, 1));
+        if (plm_stream_left(&stream) == 0)
+            break;
+        plm_text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm_stream_left(&stream));
+        stream.next = stream.end;
+    }
+    plm_stream_close(&stream);
+    assert_ok(plm_text_status(&plain));
+    return plain;
+}
+
+static inline plm_snapshot *read_json(const char *text)
+{
+    plm_snapshot *snapshot = NULL;
+    assert_ok(plm_snapshot_read_bytes("a text", text, strlen(text), &snapshot));
+    return snapshot;
+}
+
+/* The message of the last failure. */
+static inline const char *last_message(plm_error *error)
+{
+    plm_error_get(error);
+    return error->message;
+}
+
+#define assert_message_has(words)                                                                  \
+    do {                                                                                           \
+        plm_error error_;                                                                          \
+        if (!strstr(last_message(&error_), (words)))                                               \
+            fail_msg("wanted '%s' in: %s", (words), error_.message);                               \
+    } while (0)
+
+#endif
