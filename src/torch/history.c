@@ -324,32 +324,30 @@ static plm_status match_state(history_walk *walk, const plm_history_state *state
     return state->segment_count > 0 ? end_vanished(walk, state, end_time) : PLM_OK;
 }
 
-/* Moves the recorded events up, from the last one on, and lets the ones put in between. */
+/* Moves the recorded events up, from the last stretch on, and puts the others between and before.
+ */
 static plm_status put_all_in(history_walk *walk)
 {
     plm_history_events *events = walk->events;
-    int64_t front = walk->older_segments.count + walk->older_blocks.count;
-    int64_t late = walk->late.count, count = events->count;
+    int64_t segments = walk->older_segments.count, blocks = walk->older_blocks.count;
+    int64_t front = segments + blocks, late = walk->late.count, end = events->count;
     if (front + late == 0)
         return PLM_OK;
-    PLM_TRY(PLM_ARRAY_RESERVE(events, count + front + late));
-    for (int64_t i = count; late > 0; i--) {
-        while (late > 0 && walk->late.items[late - 1].before == i) {
-            events->items[i + front + late - 1] = walk->late.items[late - 1].event;
-            late--;
-        }
-        if (late > 0 && i > 0)
-            events->items[i - 1 + front + late] = events->items[i - 1];
-        count = i;
+    PLM_TRY(PLM_ARRAY_RESERVE(events, end + front + late));
+    events->count += front + late;
+    for (int64_t k = late - 1; k >= 0; k--) {
+        int64_t before = walk->late.items[k].before;
+        plm_event *place = events->items + before + front + k;
+        memmove(place + 1, events->items + before, (size_t)(end - before) * sizeof *place);
+        *place = walk->late.items[k].event;
+        end = before;
     }
-    memmove(events->items + front, events->items, (size_t)count * sizeof *events->items);
-    if (walk->older_segments.count > 0)
-        memcpy(events->items, walk->older_segments.items,
-               (size_t)walk->older_segments.count * sizeof *events->items);
-    if (walk->older_blocks.count > 0)
-        memcpy(events->items + walk->older_segments.count, walk->older_blocks.items,
-               (size_t)walk->older_blocks.count * sizeof *events->items);
-    events->count += front + walk->late.count;
+    memmove(events->items + front, events->items, (size_t)end * sizeof *events->items);
+    if (segments > 0)
+        memcpy(events->items, walk->older_segments.items, (size_t)segments * sizeof *events->items);
+    if (blocks > 0)
+        memcpy(events->items + segments, walk->older_blocks.items,
+               (size_t)blocks * sizeof *events->items);
     return PLM_OK;
 }
 
