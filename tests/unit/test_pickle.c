@@ -138,6 +138,7 @@ static const struct {
     {PICKLE("(]\x94K\x01\x61h\x00t."), "[[1], [1]]"},
     {PICKLE("(}\x94U\x01kK\x01sh\x00t."), "[{'k': 1}, {'k': 1}]"},
     {PICKLE("(]\x94h\x00h\x00t."), "[[], [], []]"},
+    {PICKLE("}(U\x01kK\x01uq\x00h\x00\x86."), "[{'k': 1}, {'k': 1}]"},
     {PICKLE("\x80\x04\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01."), "1"},
 };
 
