@@ -38,7 +38,8 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
     }
 }
 
-/* The input whose place output 0 takes, PLM_TENSOR_NONE when there is none. */
+/* The input whose place output 0 takes, PLM_TENSOR_NONE when there is none. What the host reads is
+ * never taken, not even by the last operation. */
 static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int32_t position,
                                    const plm_place *places)
 {
@@ -51,7 +52,8 @@ static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int
         for (int j = 0; j < PLM_OP_INPUTS_MAX; j++)
             if (j != k && op->in[j] != PLM_TENSOR_NONE)
                 read_twice |= plm_graph_tensor(graph, op->in[j])->storage == in->storage;
-        if (!read_twice && fills_call_storage(graph, in) && places[in->storage].death == position &&
+        if (!read_twice && !in->is_output && fills_call_storage(graph, in) &&
+            places[in->storage].death == position &&
             in->bytes == plm_graph_tensor(graph, op->out[0])->bytes)
             return op->in[k];
     }

@@ -118,6 +118,22 @@ static void an_input_that_is_needed_again_is_not_overwritten(void **state)
     plm_graph_destroy(h.graph);
 }
 
+static void what_the_host_reads_lives_to_the_end_and_is_not_overwritten(void **state)
+{
+    (void)state;
+    hand h;
+    hand_begin(&h);
+    plm_tensor e = plm_embedding(h.graph, h.tokens, h.table); /* 0 */
+    plm_tensor a = plm_gelu(h.graph, e);                      /* 1 */
+    plm_output(h.graph, a);
+    plm_tensor b = plm_linear(h.graph, a, h.weight, PLM_TENSOR_NONE); /* 2 */
+    plm_tensor last = plm_add(h.graph, a, b);                         /* 3: the last operation */
+    hand_end(&h);
+    assert_lives(&h, a, 1, 3);
+    assert_takes(&h, last, b);
+    plm_graph_destroy(h.graph);
+}
+
 /* ---- placements, from the trace ------------------------------------------------------------ */
 
 typedef struct span {
@@ -492,6 +508,7 @@ int main(void)
         cmocka_unit_test(a_storage_lives_from_its_first_write_to_its_last_reader),
         cmocka_unit_test(an_output_takes_the_place_of_a_dying_input),
         cmocka_unit_test(an_input_that_is_needed_again_is_not_overwritten),
+        cmocka_unit_test(what_the_host_reads_lives_to_the_end_and_is_not_overwritten),
         cmocka_unit_test(live_storages_share_no_byte_in_any_program),
         cmocka_unit_test(the_figures_of_a_plan_add_up),
         cmocka_unit_test(the_persistent_region_does_not_depend_on_the_micro_batch),
