@@ -8,9 +8,19 @@
 
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
+/* Whether an allocation for JSON failed on this thread: jansson tells that as bad syntax. */
+static _Thread_local bool memory_ran_out;
+
+static void *allocate(size_t bytes)
+{
+    void *block = plm_host_malloc(bytes);
+    memory_ran_out |= !block;
+    return block;
+}
+
 static void route_memory(void)
 {
-    json_set_alloc_funcs(plm_host_malloc, plm_host_free);
+    json_set_alloc_funcs(allocate, plm_host_free);
 }
 
 /* Takes `value` into the innermost open container. */
@@ -104,7 +114,10 @@ plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
 {
     pthread_once(&memory_once, route_memory);
     json_error_t error;
+    memory_ran_out = false;
     json_t *document = json_loadb(bytes ? bytes : "", byte_count, JSON_REJECT_DUPLICATES, &error);
+    PLM_FAIL_IF(!document && memory_ran_out, PLM_ERROR_HOST_MEMORY,
+                "out of host memory while reading %s", what);
     PLM_FAIL_IF(!document, PLM_ERROR_FORMAT, "%s is not valid JSON: %s at line %d, column %d", what,
                 error.text, error.line, error.column);
     *root = document;

@@ -49,7 +49,7 @@ void plm_json_abandon(plm_json_writer *writer);
 
 /*
  * Reading: *root becomes the document, to be given to json_decref. PLM_ERROR_FORMAT names line and
- * column; `what` names the input in messages. Duplicate keys are refused.
+ * column; `what` names the input in messages. Duplicate keys are refused. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
                                       json_t **root);
