@@ -8,7 +8,8 @@
 
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
-/* Whether an allocation for JSON failed on this thread: jansson tells that as bad syntax. */
+/* Whether an allocation for JSON failed on this thread: jansson reads on as if the syntax were bad,
+ * and writes on without the piece that it had no memory for. */
 static _Thread_local bool memory_ran_out;
 
 static void *allocate(size_t bytes)
@@ -102,9 +103,14 @@ void plm_json_abandon(plm_json_writer *writer)
 plm_status plm_json_finish(plm_json_writer *writer, char **line)
 {
     char *text = NULL;
+    memory_ran_out = false;
     if (!writer->failed)
         text = json_dumps(writer->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
     plm_json_abandon(writer);
+    if (memory_ran_out) {
+        plm_host_free(text); /* it may lack a piece in the middle */
+        text = NULL;
+    }
     PLM_FAIL_IF(!text, PLM_ERROR_HOST_MEMORY, "out of host memory while writing JSON");
     *line = text;
     return PLM_OK;
