@@ -14,9 +14,9 @@
 enum {
     INDENT = 2,
     BAR_CELLS = 20,
-    NAME_CELLS = 36, /* of the largest name in the table of live blocks */
     SIZE_CELLS = 10, /* "1023.9 MiB" */
-    COUNT_CELLS = 4,
+    NAME_CELLS = 36, /* of the longest name in the table of live blocks */
+    NAME_CELLS_MIN = 8,
     KEPT_CELLS_MIN = 9, /* narrower, and the column is left out */
     WIDE_COLUMNS = 120  /* from here on each block's size has a column */
 };
@@ -242,7 +242,6 @@ static void fill_name(const plm_bill *bill, const plm_owner *owner, plm_text *ou
         plm_text_add(out, "%s (%s)", name, plm_role_text(role));
     else
         plm_text_add(out, "%s", name);
-    cut(out, NAME_CELLS);
 }
 
 static void fill_kept(const plm_bill *bill, const plm_owner *owner, plm_text *out)
@@ -269,25 +268,31 @@ static int64_t wider(int64_t cells, const plm_text *text)
     return wanted > cells ? wanted : cells;
 }
 
-/* Fills the texts of the rows shown; returns the cells that are left for the last column. */
+/* Fills the texts of the rows shown and cuts names to what there is room for; returns the cells
+ * that are left for the last column. */
 static int64_t fill_rows(const bill_page *page, const plm__bill_row *rows, int64_t shown,
                          live_row *texts)
 {
     int64_t layer = 5, name = 4, shape = 5; /* the titles' */
     for (int64_t i = 0; i < shown; i++) {
-        live_row *text = &texts[i];
-        plm__bill_add_layer(page->bill, &rows[i], &text->layer);
-        fill_name(page->bill, rows[i].owner, &text->name);
-        plm__bill_add_shape(rows[i].owner, &text->shape);
-        fill_kept(page->bill, rows[i].owner, &text->kept);
-        layer = wider(layer, &text->layer);
-        name = wider(name, &text->name);
-        shape = wider(shape, &text->shape);
+        plm__bill_add_layer(page->bill, &rows[i], &texts[i].layer);
+        plm__bill_add_shape(rows[i].owner, &texts[i].shape);
+        layer = wider(layer, &texts[i].layer);
+        shape = wider(shape, &texts[i].shape);
     }
-    int64_t sizes = COUNT_CELLS + SIZE_CELLS + 2 * PLM_TABLE_GAP_CELLS;
+    int64_t room = page->columns - INDENT - layer - shape - SIZE_CELLS - 4 * PLM_TABLE_GAP_CELLS;
+    for (int64_t count = page->bill->live_count; count > 0; count /= 10)
+        room--;
     if (page->columns >= WIDE_COLUMNS)
-        sizes += SIZE_CELLS + PLM_TABLE_GAP_CELLS;
-    return page->columns - INDENT - layer - name - shape - sizes - 3 * PLM_TABLE_GAP_CELLS;
+        room -= SIZE_CELLS + PLM_TABLE_GAP_CELLS;
+    int64_t most = room < NAME_CELLS ? room : NAME_CELLS;
+    for (int64_t i = 0; i < shown; i++) {
+        fill_name(page->bill, rows[i].owner, &texts[i].name);
+        fill_kept(page->bill, rows[i].owner, &texts[i].kept);
+        cut(&texts[i].name, most > NAME_CELLS_MIN ? most : NAME_CELLS_MIN);
+        name = wider(name, &texts[i].name);
+    }
+    return room - name - PLM_TABLE_GAP_CELLS;
 }
 
 static plm_status texts_status(const live_row *text)
@@ -346,7 +351,8 @@ static void add_sums(const bill_page *page, plm_table *table, const plm__bill_ro
         plm_table_row(table, line == 0 ? PLM_TABLE_DIM : PLM_TABLE_BOLD);
         plm_table_cell(table, "%s", line == 0 ? "" : "all");
         if (line == 0)
-            plm_table_cell(table, "%lld smaller rows", (long long)(rows->list.count - shown));
+            plm_table_cell(table, "%lld smaller row%s", (long long)(rows->list.count - shown),
+                           rows->list.count - shown == 1 ? "" : "s");
         else
             plm_table_cell(table, "%s", "");
         plm_table_cell(table, "%s", "");
