@@ -1,30 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The program from outside: what it prints where, and its exit status. */
-#include "unit/test.h"
-
-#include <sys/wait.h>
-
 #include "plimsoll/version.h"
-
-enum { OUTPUT_BYTES = 8192 };
-
-/* Runs the program through the shell; `output` becomes what it wrote to the streams that
- * `redirection` leads into the pipe. Returns the exit status. */
-static int run_program(const char *arguments, const char *redirection, char output[OUTPUT_BYTES])
-{
-    char line[512];
-    snprintf(line, sizeof line, "'%s' %s %s", PLM_PROGRAM, arguments, redirection);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t count = fread(output, 1, OUTPUT_BYTES - 1, pipe);
-    output[count] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-static const char to_output[] = "2>/dev/null";
-static const char to_error[] = "2>&1 >/dev/null";
+#include "unit/program.h"
 
 static void the_version_is_the_headers(void **state)
 {

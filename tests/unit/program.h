@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Running the program as a user does, for tests that look at it from outside. */
+#ifndef PLM_TEST_PROGRAM_H
+#define PLM_TEST_PROGRAM_H
+
+#include <sys/wait.h>
+
+#include "unit/test.h"
+
+enum { OUTPUT_BYTES = 1 << 18 };
+
+/* What a run's redirection leads into the pipe. */
+static const char to_output[] = "2>/dev/null";
+static const char to_error[] = "2>&1 >/dev/null";
+
+/* Runs the program through the shell; `output` becomes what it wrote to the streams that
+ * `redirection` leads into the pipe. Returns the exit status. */
+static inline int run_program(const char *arguments, const char *redirection,
+                              char output[OUTPUT_BYTES])
+{
+    char line[1024];
+    snprintf(line, sizeof line, "'%s' %s %s", PLM_PROGRAM, arguments, redirection);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t count = fread(output, 1, OUTPUT_BYTES - 1, pipe);
+    output[count] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+#endif

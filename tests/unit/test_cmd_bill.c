@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* plimsoll bill from outside: figures, budgets, refusals. */
+#include "base/json.h"
+#include "unit/program.h"
+
+#define SMALL "gpt:layers=2,width=32,heads=2,context=16,vocab=40"
+
+static json_t *bill_json(const char *arguments, int wanted_status)
+{
+    char output[OUTPUT_BYTES], line[512];
+    json_t *root = NULL;
+    snprintf(line, sizeof line, "bill %s --json", arguments);
+    assert_int_equal(run_program(line, to_output, output), wanted_status);
+    assert_non_null(strchr(output, '\n'));
+    assert_string_equal(strchr(output, '\n'), "\n"); /* one line */
+    assert_ok(plm_json_read("the bill", output, strlen(output), &root));
+    return root;
+}
+
+static json_int_t number(const json_t *root, const char *key)
+{
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_integer(value))
+        fail_msg("%s is no whole number", key);
+    return json_integer_value(value);
+}
+
+static void a_gpt2_bill_has_its_known_figures(void **state)
+{
+    (void)state;
+    json_t *root = bill_json("gpt2 --batch 8 --seq 1024 --precision fp32 --attention plain", 0);
+    assert_int_equal(number(root, "parameters_bytes"), 4 * 124439808);
+    assert_int_equal(number(root, "micro_batch"), 8);
+    const json_t *live = json_object_get(json_object_get(root, "peak"), "live");
+    assert_int_equal(number(json_array_get(live, 0), "bytes"), 8LL * 1024 * 50257 * 4);
+    assert_int_equal(number(json_array_get(live, 1), "bytes"), 384LL << 20);
+    json_decref(root);
+}
+
+static void defaults_are_those_of_training(void **state)
+{
+    (void)state;
+    json_t *root = bill_json(SMALL, 0);
+    assert_int_equal(number(root, "batch"), 8);
+    assert_int_equal(number(root, "micro_batch"), 8);
+    assert_int_equal(number(root, "sequence"), 16);
+    const json_t *strategy = json_object_get(root, "strategy");
+    assert_string_equal(json_string_value(json_object_get(strategy, "attention")), "fused");
+    assert_string_equal(json_string_value(json_object_get(strategy, "precision")), "fp32");
+    assert_true(json_is_null(json_object_get(root, "budget_bytes")));
+    json_decref(root);
+}
+
+static void a_budget_chooses_the_micro_batch(void **state)
+{
+    (void)state;
+    char line[256];
+    json_t *whole = bill_json(SMALL " --batch 8", 0);
+    snprintf(line, sizeof line, SMALL " --batch 8 --budget %lld",
+             (long long)number(whole, "peak_bytes") - 1);
+    json_t *less = bill_json(line, 0);
+    assert_int_equal(number(less, "micro_batch"), 4);
+    assert_true(number(less, "peak_bytes") < number(whole, "peak_bytes"));
+    assert_true(json_is_true(json_object_get(less, "fits")));
+    json_decref(whole);
+    json_decref(less);
+}
+
+static void a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1(void **state)
+{
+    (void)state;
+    char output[OUTPUT_BYTES], wanted[128];
+    json_t *root = bill_json(SMALL " --batch 8 --budget 4096", 1);
+    assert_int_equal(number(root, "micro_batch"), 1);
+    assert_true(json_is_false(json_object_get(root, "fits")));
+    snprintf(wanted, sizeof wanted, "(%lld bytes), with a micro-batch of 1\n",
+             (long long)number(root, "peak_bytes"));
+    assert_int_equal(run_program("bill " SMALL " --budget 4096", to_error, output), 1);
+    assert_non_null(strstr(output, wanted));
+    assert_int_equal(run_program("bill " SMALL " --budget 4096", to_output, output), 1);
+    assert_non_null(strstr(output, "does not fit"));
+    json_decref(root);
+}
+
+static void a_strategy_file_fixes_the_choices(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/plimsoll-strategy-XXXXXX", line[256];
+    static const char text[] = "{\"micro_batch\": 2, \"attention\": \"plain\"}";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), strlen(text));
+    close(file);
+    snprintf(line, sizeof line, SMALL " --batch 8 --strategy %s", path);
+    json_t *root = bill_json(line, 0);
+    unlink(path);
+    assert_int_equal(number(root, "micro_batch"), 2);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(root, "strategy"), "attention")),
+        "plain");
+    json_decref(root);
+}
+
+static void a_longer_sequence_enlarges_the_table_with_a_note(void **state)
+{
+    (void)state;
+    char output[OUTPUT_BYTES];
+    json_t *root = bill_json(SMALL " --seq 20", 0), *shorter = bill_json(SMALL " --seq 5", 0);
+    assert_int_equal(number(root, "parameter_count"), number(shorter, "parameter_count") + 4 * 32);
+    assert_int_equal(run_program("bill " SMALL " --seq 20", to_error, output), 0);
+    assert_non_null(strstr(output, "enlarged from 16 to 20"));
+    assert_int_equal(run_program("bill " SMALL " --seq 5", to_error, output), 0);
+    assert_string_equal(output, "");
+    json_decref(root);
+    json_decref(shorter);
+}
+
+static void a_page_that_is_piped_has_no_escapes(void **state)
+{
+    (void)state;
+    char output[OUTPUT_BYTES];
+    assert_int_equal(run_program("bill gpt2 --rows 2", to_output, output), 0);
+    assert_null(strchr(output, '\x1b'));
+    assert_non_null(strstr(output, "gpt2, 124,439,808 parameters"));
+    assert_non_null(strstr(output, "69 smaller rows"));
+    assert_int_equal(run_program("bill --help", to_output, output), 0);
+    assert_non_null(strstr(output, "plimsoll bill gpt2 --batch 8 --attention plain"));
+}
+
+static void bad_input_is_one_line_and_status_2(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "wanted MODEL"},
+        {"gpt7", "unknown model 'gpt7'"},
+        {"gpt:layers=2,width=10,heads=3,context=4,vocab=5", "heads that divide the width"},
+        {"gpt:layers=2,width=10,heads=2,context=4", "vocab is missing"},
+        {SMALL " --batch 0", "--batch"},
+        {SMALL " --batch -1", "--batch"},
+        {SMALL " --batch 99999999999", "batch of 1 to"},
+        {SMALL " --batch 999999999999999999999", "--batch"},
+        {SMALL " --batch 12 --micro-batch 5", "divides the batch of 12"},
+        {SMALL " --seq 0", "--seq"},
+        {SMALL " --seq 99999999999", "sequence of 1 to"},
+        {SMALL " --batch 16777216 --seq 268435456", "beyond what can be counted"},
+        {SMALL " --precision bf16", "wanted one of fp32"},
+        {SMALL " --optimizer sgd", "wanted one of adamw"},
+        {SMALL " --recompute mlp", "wanted one of none"},
+        {SMALL " --attention flash", "wanted one of fused|plain"},
+        {SMALL " --budget lots", "--budget"},
+        {SMALL " --budget 0", "--budget"},
+        {SMALL " --strategy /nonexistent", "/nonexistent"},
+        {SMALL " --bugdet 1GiB", "did you mean --budget?"},
+    };
+    char output[OUTPUT_BYTES], line[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(line, sizeof line, "bill %s", cases[i][0]);
+        int status = run_program(line, to_error, output);
+        char *last = strstr(output, "enlarged") ? strchr(output, '\n') + 1 : output;
+        if (status != 2 || !strstr(last, cases[i][1]) || strchr(last, '\n') != strrchr(last, '\n'))
+            fail_msg("%s: status %d, %s", line, status, output);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gpt2_bill_has_its_known_figures),
+        cmocka_unit_test(defaults_are_those_of_training),
+        cmocka_unit_test(a_budget_chooses_the_micro_batch),
+        cmocka_unit_test(a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1),
+        cmocka_unit_test(a_strategy_file_fixes_the_choices),
+        cmocka_unit_test(a_longer_sequence_enlarges_the_table_with_a_note),
+        cmocka_unit_test(a_page_that_is_piped_has_no_escapes),
+        cmocka_unit_test(bad_input_is_one_line_and_status_2),
+    };
+    return run_test_group(tests);
+}
