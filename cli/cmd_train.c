@@ -127,7 +127,7 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->seed = (uint64_t)o->seed;
     settings->eval_every = o->eval_every;
     settings->eval_sequences = o->eval_sequences;
-    settings->threads = (int32_t)o->threads;
+    settings->threads = o->threads < INT32_MAX ? (int32_t)o->threads : INT32_MAX;
     settings->out_folder = o->out;
     settings->save_every = o->save_every;
     settings->keep = o->keep;
