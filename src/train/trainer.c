@@ -33,6 +33,11 @@ struct plm_trainer {
     double bigram_loss;
 };
 
+static bool is_rate(float number)
+{
+    return number >= 0 && isfinite(number);
+}
+
 static plm_status check_settings(const plm_train_settings *s)
 {
     PLM_FAIL_IF(s->batch < 1 || s->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
@@ -45,7 +50,7 @@ static plm_status check_settings(const plm_train_settings *s)
     PLM_FAIL_IF(!(s->hyper.learning_rate > 0) || !isfinite(s->hyper.learning_rate),
                 PLM_ERROR_ARGUMENT, "wanted a learning rate over 0, found %g",
                 (double)s->hyper.learning_rate);
-    PLM_FAIL_IF(!(s->hyper.clip_norm >= 0) || !(s->hyper.weight_decay >= 0), PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(!is_rate(s->hyper.clip_norm) || !is_rate(s->hyper.weight_decay), PLM_ERROR_ARGUMENT,
                 "wanted clipping and weight decay of 0 or more, found %g and %g",
                 (double)s->hyper.clip_norm, (double)s->hyper.weight_decay);
     return PLM_OK;

@@ -314,7 +314,8 @@ static void settings_out_of_range_are_refused(void **state)
     text_file file;
     text_write_repeats(&file);
     const plm_train_settings good = usual_settings(&file);
-    plm_train_settings cases[] = {good, good, good, good, good, good, good, good, good, good};
+    plm_train_settings cases[] = {good, good, good, good, good, good,
+                                  good, good, good, good, good, good};
     cases[0].batch = 0;
     cases[1].batch = (int64_t)PLM_BATCH_MAX + 1;
     cases[2].sequence = 0;
@@ -325,6 +326,8 @@ static void settings_out_of_range_are_refused(void **state)
     cases[7].hyper.clip_norm = -1;
     cases[8].strategy.micro_batch = 3; /* does not divide 8 */
     cases[9].threads = -1;
+    cases[10].hyper.weight_decay = INFINITY;
+    cases[11].hyper.clip_norm = INFINITY;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_status status = create(&cases[i]);
         if (status != PLM_ERROR_ARGUMENT) {
