@@ -6,8 +6,15 @@
  */
 #include "unit/small_run.h"
 
+#include "base/memory.h"
 #include "plan/plan.h"
 #include "plimsoll/size.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SANITIZED = 1 }; /* memory of the sanitizer's own, beside the program's */
+#else
+enum { SANITIZED = 0 };
+#endif
 
 static const small_shape usual = {.layers = 2,
                                   .width = 32,
@@ -127,6 +134,37 @@ static void the_measured_peak_is_the_predicted_one_on_a_grid_of_runs(void **stat
     assert_int_equal(runs, 96);
     print_message("%d of %d runs wrote their last granule\n", (int)written, (int)runs);
     assert_true(written >= runs * 9 / 10);
+}
+
+/*
+ * The operating system's word for it: resident memory grows by the arena, all of it, and by a
+ * little for the host's metadata and for the code that the product library writes at run time.
+ */
+static void the_operating_system_sees_the_arena_and_little_more(void **state)
+{
+    (void)state;
+    enum { LITTLE = 4 << 20 };
+    small_shape shape = usual;
+    small_run run;
+    plm_step_result result;
+    size_t before, after;
+    if (SANITIZED)
+        skip();
+    shape.layers = 4;
+    shape.width = 192;
+    shape.context = shape.sequence = 64;
+    small_run_describe(&run, &shape);
+    assert_ok(plm_device_create_cpu(1, 0, &run.device));
+    assert_ok(plm_memory_resident(&before));
+    assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
+    assert_ok(plm_session_create(run.plan, run.device, 1, &run.session));
+    assert_ok(use(&run, &result));
+    assert_ok(plm_memory_resident(&after));
+    size_t arena = plm_plan_summarize(run.plan).arena_bytes, growth = after - before;
+    print_message("arena %zu kB, resident memory grew by %zu kB\n", arena >> 10, growth >> 10);
+    assert_true(growth + (LITTLE >> 4) >= arena);
+    assert_true(growth <= arena + LITTLE);
+    small_run_close(&run);
 }
 
 static void a_session_gives_back_all_that_it_took(void **state)
@@ -450,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_measured_peak_is_the_predicted_one_on_a_grid_of_runs),
+        cmocka_unit_test(the_operating_system_sees_the_arena_and_little_more),
         cmocka_unit_test(a_session_gives_back_all_that_it_took),
         cmocka_unit_test(the_planner_refuses_one_granule_less_and_names_the_smallest),
         cmocka_unit_test(past_the_planner_the_device_refuses_one_granule_less),
