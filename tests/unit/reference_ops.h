@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every operation of graph/ops.def once more, in double precision and as naive as its formula: the
- * truth that kernels are tested against. Shapes are given by one set of extents; R is B * T.
+ * truth that kernels are tested against. Shapes are given by one set of extents.
  */
 #ifndef PLM_REFERENCE_OPS_H
 #define PLM_REFERENCE_OPS_H
@@ -10,11 +10,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "graph/op.h"
-
-typedef struct extents {
-    int64_t B, T, C, H, V, K, N, P;
-} extents;
+#include "unit/op_table.h"
 
 typedef struct reference {
     extents n;

@@ -17,6 +17,7 @@
 #include "device/cpu/kernel/attention_shape.h"
 #include "device/cpu/kernel/attention_tile.h"
 #include "device/cpu/kernel/small_product.h"
+#include "device/cpu/kernel/turn.h"
 #include "device/cpu/kernel/vector_math.h"
 
 enum { LANE_STEP = 16 }; /* queries are rounded up to this; a multiple of every PLM_LANES */
@@ -26,12 +27,10 @@ static void turn(const float *from, int64_t row, int64_t rows, int64_t columns, 
                  float *to)
 {
     int64_t padded = (rows + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
-    for (int64_t c = 0; c < columns; c++) {
-        for (int64_t r = 0; r < rows; r++)
-            to[c * PLM_TILE + r] = scale * from[r * row + c];
+    plm_turn(from, row, rows, columns, scale, to, PLM_TILE);
+    for (int64_t c = 0; padded > rows && c < columns; c++)
         for (int64_t r = rows; r < padded; r++)
             to[c * PLM_TILE + r] = 0.0f;
-    }
 }
 
 /* Sets tile[key, query] to `value` where key > query; both blocks begin at the same position. */

@@ -7,18 +7,11 @@
  */
 #include "device/cpu/kernel/attention_shape.h"
 #include "device/cpu/kernel/small_product.h"
+#include "device/cpu/kernel/turn.h"
 
 enum { BLOCK = 64 };
 
 _Static_assert(BLOCK *BLOCK <= PLM_STACK_FLOATS, "the turned block lies on the stack");
-
-/* to[c, r] = from[r, c], BLOCK floats a row of `to` */
-static void turn(const float *from, int64_t row, int64_t rows, int64_t columns, float *to)
-{
-    for (int64_t c = 0; c < columns; c++)
-        for (int64_t r = 0; r < rows; r++)
-            to[c * BLOCK + r] = from[r * row + c];
-}
 
 /* out[i, j] = sum_d a[i, d] b[j, d] over `columns` columns, for at most BLOCK x BLOCK results; b is
  * turned a block of columns at a time. */
@@ -28,7 +21,7 @@ static void product_of_rows(int64_t m, int64_t n, int64_t columns, const float *
     float turned[BLOCK * BLOCK];
     for (int64_t d = 0; d < columns; d += BLOCK) {
         int64_t depth = plm_min(BLOCK, columns - d);
-        turn(b + d, b_row, n, depth, turned);
+        plm_turn(b + d, b_row, n, depth, 1.0f, turned, BLOCK);
         plm_small_product(m, n, depth, (plm_view){a + d, a_row, 1}, turned, BLOCK, out, out_row,
                           d > 0);
     }

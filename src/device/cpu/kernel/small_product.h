@@ -11,17 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A tile fills the registers: 6 x 4 sums of 32 registers, 6 x 2 or 4 x 2 of 16. */
 #if defined(__AVX512F__)
-#define PLM_LANES 16
-#define TILE_ROWS 8
+enum { PLM_LANES = 16, TILE_ROWS = 6, TILE_VECTORS = 4 };
 #elif defined(__AVX__)
-#define PLM_LANES 8
-#define TILE_ROWS 4
+enum { PLM_LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2 };
 #else
-#define PLM_LANES 4
-#define TILE_ROWS 4
+enum { PLM_LANES = 4, TILE_ROWS = 4, TILE_VECTORS = 2 };
 #endif
-#define TILE_VECTORS 2
 
 typedef float plm_vector __attribute__((vector_size(PLM_LANES * 4)));
 /* The same at any address. */
@@ -68,9 +65,9 @@ plm_product_strip(int64_t m, int vectors, int64_t k, plm_view a, const float *b,
     int64_t i = 0;
     for (; i + TILE_ROWS <= m; i += TILE_ROWS, a.data += TILE_ROWS * a.row)
         plm_product_tile(TILE_ROWS, vectors, k, a, b, b_row, c + i * c_row, c_row, add);
-    for (; i + 2 <= m; i += 2, a.data += 2 * a.row)
-        plm_product_tile(2, vectors, k, a, b, b_row, c + i * c_row, c_row, add);
-    if (i < m)
+    for (; i + 4 <= m; i += 4, a.data += 4 * a.row)
+        plm_product_tile(4, vectors, k, a, b, b_row, c + i * c_row, c_row, add);
+    for (; i < m; i++, a.data += a.row)
         plm_product_tile(1, vectors, k, a, b, b_row, c + i * c_row, c_row, add);
 }
 
@@ -93,14 +90,14 @@ static __attribute__((noinline, unused)) void plm_small_product(int64_t m, int64
                                                                 int64_t b_row, float *c,
                                                                 int64_t c_row, bool add)
 {
-    int64_t j = 0;
-    for (; j + TILE_VECTORS * PLM_LANES <= n; j += TILE_VECTORS * PLM_LANES)
+    int64_t j = 0, whole = n - n % PLM_LANES;
+    for (; j + TILE_VECTORS * PLM_LANES <= whole; j += TILE_VECTORS * PLM_LANES)
         plm_product_strip(m, TILE_VECTORS, k, a, b + j, b_row, c + j, c_row, add);
-    if (j + PLM_LANES <= n) {
+    for (; j + 2 * PLM_LANES <= whole; j += 2 * PLM_LANES)
+        plm_product_strip(m, 2, k, a, b + j, b_row, c + j, c_row, add);
+    if (j < whole)
         plm_product_strip(m, 1, k, a, b + j, b_row, c + j, c_row, add);
-        j += PLM_LANES;
-    }
-    plm_product_columns(m, n - j, k, a, b + j, b_row, c + j, c_row, add);
+    plm_product_columns(m, n - whole, k, a, b + whole, b_row, c + whole, c_row, add);
 }
 
 #endif

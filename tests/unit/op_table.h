@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operands of every operation, as words, for tests and benchmarks: a letter an extent, 3C three
+ * times C, # int32. R rows are B T here.
+ */
+#ifndef PLM_OP_TABLE_H
+#define PLM_OP_TABLE_H
+
+#include "device/device.h"
+
+typedef struct extents {
+    int64_t B, T, C, H, V, K, N, P;
+} extents;
+
+enum { OPERANDS = PLM_OP_INPUTS_MAX + PLM_OP_OUTPUTS_MAX + PLM_OP_EFFECTS_MAX };
+
+typedef struct op_words {
+    const char *in[PLM_OP_INPUTS_MAX], *out[PLM_OP_OUTPUTS_MAX], *effect[PLM_OP_EFFECTS_MAX];
+    const char *name;
+    int overwrites; /* bits of ops.def */
+} op_words;
+
+#define PLM_OP(kind, text, inputs, outputs, effects, overwrite, ...)                               \
+    enum { OVERWRITES_##kind = (overwrite) };
+#include "graph/ops.def"
+#undef PLM_OP
+
+#define IN(...)     .in = {__VA_ARGS__}
+#define OUT(...)    .out = {__VA_ARGS__}
+#define EFFECT(...) .effect = {__VA_ARGS__}
+#define ROW(kind, text, ...)                                                                       \
+    [PLM_OP_##kind] = {__VA_ARGS__, .name = (text), .overwrites = OVERWRITES_##kind}
+
+static const op_words op_table[PLM_OP_COUNT] = {
+    ROW(EMBEDDING, "embedding", IN("#BT", "VC"), OUT("BTC")),
+    ROW(POSITION, "position", IN("BTC", "PC"), OUT("BTC")),
+    ROW(LAYER_NORM, "layer norm", IN("BTC", "C", "C"), OUT("BTC", "BT", "BT")),
+    ROW(LINEAR, "linear", IN("BTK", "NK", "N"), OUT("BTN")),
+    ROW(GELU, "gelu", IN("BTC"), OUT("BTC")),
+    ROW(ADD, "add", IN("BTC", "BTC"), OUT("BTC")),
+    ROW(DROPOUT, "dropout", IN("BTC"), OUT("BTC")),
+    ROW(ATTENTION, "attention", IN("BT3C"), OUT("BTC", "BHT")),
+    ROW(ATTENTION_SCORES, "attention scores", IN("BT3C"), OUT("BHTT")),
+    ROW(SOFTMAX, "softmax", IN("BHTT"), OUT("BHTT")),
+    ROW(ATTENTION_APPLY, "attention apply", IN("BHTT", "BT3C"), OUT("BTC")),
+    ROW(SELECT, "select", IN("BTC"), OUT("BC")),
+    ROW(CROSS_ENTROPY, "cross entropy", IN("BTV", "#BT"), OUT("BT", "BT")),
+    ROW(LOSS_SUM, "loss sum", IN("BT")),
+    ROW(EMBEDDING_GRAD, "embedding grad", IN("#BT", "BTC"), EFFECT("VC")),
+    ROW(POSITION_GRAD, "position grad", IN("BTC"), EFFECT("PC")),
+    ROW(LAYER_NORM_GRAD_INPUT, "layer norm grad input", IN("BTC", "BTC", "C", "BT", "BT"),
+        OUT("BTC")),
+    ROW(LAYER_NORM_GRAD_WEIGHT, "layer norm grad weight", IN("BTC", "BTC", "BT", "BT"),
+        EFFECT("C", "C")),
+    ROW(LINEAR_GRAD_INPUT, "linear grad input", IN("BTN", "NK"), OUT("BTK")),
+    ROW(LINEAR_GRAD_WEIGHT, "linear grad weight", IN("BTK", "BTN"), EFFECT("NK")),
+    ROW(LINEAR_GRAD_BIAS, "linear grad bias", IN("BTN"), EFFECT("N")),
+    ROW(GELU_GRAD, "gelu grad", IN("BTC", "BTC"), OUT("BTC")),
+    ROW(ATTENTION_GRAD, "attention grad", IN("BTC", "BT3C", "BTC", "BHT"), OUT("BT3C")),
+    ROW(ATTENTION_GRAD_PROBS, "attention grad probs", IN("BTC", "BT3C"), OUT("BHTT")),
+    ROW(SOFTMAX_GRAD, "softmax grad", IN("BHTT", "BHTT"), OUT("BHTT")),
+    ROW(ATTENTION_GRAD_QKV, "attention grad qkv", IN("BTC", "BT3C", "BHTT", "BHTT"), OUT("BT3C")),
+    ROW(CROSS_ENTROPY_GRAD, "cross entropy grad", IN("BTV", "#BT", "BT"), OUT("BTV")),
+    ROW(GRADIENT_NORM, "gradient norm", IN("VC", "PC", "C")),
+    ROW(ADAMW, "adamw", IN("VC"), EFFECT("VC", "VC", "VC")),
+    ROW(INIT_NORMAL, "init normal", EFFECT("VC")),
+    ROW(INIT_CONSTANT, "init constant", EFFECT("VC")),
+};
+
+#undef IN
+#undef OUT
+#undef EFFECT
+#undef ROW
+
+/* Word and operand number i of OPERANDS: inputs, then outputs, then effects. */
+static inline const char *word_at(const op_words *row, int i)
+{
+    if (i < PLM_OP_INPUTS_MAX)
+        return row->in[i];
+    i -= PLM_OP_INPUTS_MAX;
+    return i < PLM_OP_OUTPUTS_MAX ? row->out[i] : row->effect[i - PLM_OP_OUTPUTS_MAX];
+}
+
+static inline plm_operand *operand_at(plm_launch *launch, int i)
+{
+    if (i < PLM_OP_INPUTS_MAX)
+        return &launch->in[i];
+    i -= PLM_OP_INPUTS_MAX;
+    return i < PLM_OP_OUTPUTS_MAX ? &launch->out[i] : &launch->effect[i - PLM_OP_OUTPUTS_MAX];
+}
+
+static inline int64_t extent_of(const extents *n, char letter)
+{
+    switch (letter) {
+    case 'B':
+        return n->B;
+    case 'T':
+        return n->T;
+    case 'C':
+        return n->C;
+    case 'H':
+        return n->H;
+    case 'V':
+        return n->V;
+    case 'K':
+        return n->K;
+    case 'N':
+        return n->N;
+    default:
+        return n->P;
+    }
+}
+
+/* Shape and contiguous strides from a word; returns the number of elements. */
+static inline int64_t shape_operand(const extents *n, const char *word, plm_operand *operand)
+{
+    *operand = (plm_operand){.dtype = *word == '#' ? PLM_DTYPE_I32 : PLM_DTYPE_F32};
+    int64_t factor = 1, count = 1;
+    for (; *word; word++) {
+        if (*word == '3')
+            factor = 3;
+        else if (*word != '#') {
+            operand->shape[operand->rank++] = factor * extent_of(n, *word);
+            factor = 1;
+        }
+    }
+    for (int i = operand->rank - 1; i >= 0; i--) {
+        operand->stride[i] = count;
+        count *= operand->shape[i];
+    }
+    return count;
+}
+
+#endif
