@@ -153,8 +153,8 @@ plm_tensor plm_select(plm_graph *graph, plm_tensor x);
 
 /*
  * Token losses: logits [..,V], targets [..] int32, of which negative ones are not counted -> losses
- * [..]. Their sum is added to the step record. In FIRST and NEXT this ends the network: the
- * backward starts here.
+ * [..]. Their sum is added to the step record. Once in a program; in FIRST and NEXT this ends the
+ * network: the backward starts here.
  */
 plm_tensor plm_cross_entropy(plm_graph *graph, plm_tensor logits, plm_tensor targets);
 

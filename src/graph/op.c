@@ -112,14 +112,35 @@ static bool input_is_optional(plm_op_kind kind, int32_t i)
     return (kind == PLM_OP_LINEAR && i == 2) || kind == PLM_OP_GRADIENT_NORM;
 }
 
+/* Token ids and targets; everything else is fp32. Their rules check that they are int32. */
+static bool input_is_ids(plm_op_kind kind, int32_t i)
+{
+    return ((kind == PLM_OP_EMBEDDING || kind == PLM_OP_EMBEDDING_GRAD) && i == 0) ||
+           ((kind == PLM_OP_CROSS_ENTROPY || kind == PLM_OP_CROSS_ENTROPY_GRAD) && i == 1);
+}
+
+static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t i, plm_tensor in)
+{
+    const char *op = table[kind].info.text;
+    if (in == PLM_TENSOR_NONE && input_is_optional(kind, i))
+        return PLM_OK;
+    PLM_FAIL_IF(in < 0 || in >= graph->tensors.count, PLM_ERROR_ARGUMENT,
+                "%s wanted a tensor of this graph as input %d, found none", op, i);
+    const plm_storage *storage = &graph->storages.items[plm_graph_tensor(graph, in)->storage];
+    PLM_FAIL_IF(storage->scope == PLM_SCOPE_CALL && storage->program != graph->program,
+                PLM_ERROR_ARGUMENT, "%s wanted a tensor of %s as input %d, found one of %s", op,
+                plm_program_text(graph->program), i, plm_program_text(storage->program));
+    const plm_shape *shape = &plm_graph_tensor(graph, in)->shape;
+    char text[PLM_SHAPE_TEXT];
+    PLM_FAIL_IF(shape->dtype != PLM_DTYPE_F32 && !input_is_ids(kind, i), PLM_ERROR_ARGUMENT,
+                "%s wanted fp32 as input %d, found %s", op, i, plm_shape_format(shape, text));
+    return PLM_OK;
+}
+
 static plm_status check_inputs(const plm_graph *graph, plm_op_kind kind, const plm_tensor *in)
 {
-    for (int32_t i = 0; i < table[kind].info.inputs; i++) {
-        bool absent = in[i] == PLM_TENSOR_NONE && input_is_optional(kind, i);
-        PLM_FAIL_IF(!absent && (in[i] < 0 || in[i] >= graph->tensors.count), PLM_ERROR_ARGUMENT,
-                    "%s wanted a tensor of this graph as input %d, found none",
-                    table[kind].info.text, i);
-    }
+    for (int32_t i = 0; i < table[kind].info.inputs; i++)
+        PLM_TRY(check_input(graph, kind, i, in[i]));
     return PLM_OK;
 }
 

@@ -14,6 +14,12 @@ PLM_SHAPE_RULE(cross_entropy)
 
 plm_tensor plm_cross_entropy(plm_graph *graph, plm_tensor logits, plm_tensor targets)
 {
+    if (graph->loss[graph->program] != PLM_TENSOR_NONE) {
+        plm__graph_check(graph, plm_fail(PLM_ERROR_ARGUMENT,
+                                         "wanted one cross entropy in %s, found a second",
+                                         plm_program_text(graph->program)));
+        return PLM_TENSOR_NONE;
+    }
     plm_tensor losses =
         plm__op_append(graph, PLM_OP_CROSS_ENTROPY, NULL, (plm_tensor[]){logits, targets}, NULL);
     plm__op_append(graph, PLM_OP_LOSS_SUM, NULL, &losses, NULL);
