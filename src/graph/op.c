@@ -201,11 +201,25 @@ void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout
 void plm__emit_weight_gradient(plm_graph *graph, plm_op_kind kind, plm_op_attr attr,
                                const plm_tensor *in, plm_tensor weight, plm_tensor second)
 {
-    if (!plm_graph_tensor(graph, weight)->trainable)
-        return;
+    bool learns = plm_graph_tensor(graph, weight)->trainable, accumulates = false;
+    bool other_learns = learns, other_accumulates = false;
     plm_tensor effect[PLM_OP_EFFECTS_MAX] = {PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE};
-    effect[0] = plm__graph_gradient(graph, weight, &attr.accumulate);
     if (second != PLM_TENSOR_NONE)
-        effect[1] = plm__graph_gradient(graph, second, &attr.accumulate);
+        other_learns = plm_graph_tensor(graph, second)->trainable;
+    if (!learns && !other_learns)
+        return;
+    if (learns)
+        effect[0] = plm__graph_gradient(graph, weight, &accumulates);
+    other_accumulates = accumulates;
+    if (second != PLM_TENSOR_NONE && other_learns)
+        effect[1] = plm__graph_gradient(graph, second, &other_accumulates);
+    if (learns != other_learns || accumulates != other_accumulates) {
+        plm__graph_check(graph, plm_fail(PLM_ERROR_UNSUPPORTED,
+                                         "%s writes weight and bias together: share both or "
+                                         "neither, freeze both or neither",
+                                         table[kind].info.text));
+        return;
+    }
+    attr.accumulate = accumulates;
     plm__op_append(graph, kind, &attr, in, effect);
 }

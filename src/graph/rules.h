@@ -74,8 +74,11 @@ bool plm__is_vector(const plm_shape *shape, int64_t columns);
 /* Fails with both shapes named. */
 plm_status plm__shape_failed(const char *op, const char *wanted, const plm_shape *found);
 
-/* The gradient of a weight as an effect: `attr` and `in` as for plm__op_append. Nothing when it is
- * frozen. */
+/*
+ * The gradient of a weight, and of a `second` that the same operation writes (or PLM_TENSOR_NONE),
+ * as effects: `attr` and `in` as for plm__op_append. Nothing when they are frozen; a failure when
+ * only one is, or when one is written and the other added to.
+ */
 void plm__emit_weight_gradient(plm_graph *graph, plm_op_kind kind, plm_op_attr attr,
                                const plm_tensor *in, plm_tensor weight, plm_tensor second);
 
