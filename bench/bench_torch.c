@@ -73,43 +73,60 @@ static int64_t opcode_bytes(const uint8_t *at)
     }
 }
 
-/* Copies without FRAME, whose counts repetition would make wrong; Python reads it all the same. */
-static plm_text without_frames(const plm_text *plain)
+/*
+ * Copies without FRAME, whose counts repetition would make wrong; Python reads it all the same.
+ * `explicit` writes the slot of every MEMOIZE, so that values put in between do not shift it.
+ */
+static plm_text copy_pickle(const plm_text *plain, bool explicit)
 {
     plm_text copy = {0};
     const uint8_t *bytes = (const uint8_t *)plain->items;
+    uint32_t slot = 0;
     for (int64_t at = 0; at < plain->count;) {
         int64_t count = opcode_bytes(bytes + at);
-        if (bytes[at] != 0x95)
+        if (bytes[at] == 0x94 && explicit) {
+            const char put[5] = {'r', (char)slot, (char)(slot >> 8), (char)(slot >> 16),
+                                 (char)(slot >> 24)};
+            plm_text_add_bytes(&copy, put, sizeof put);
+        } else if (bytes[at] != 0x95) {
             plm_text_add_bytes(&copy, plain->items + at, count);
+        }
+        slot += bytes[at] == 0x94;
         at += count;
     }
+    stop_if(plm_text_status(&copy) != PLM_OK, "out of memory");
     return copy;
 }
 
-/* [*first, *last) becomes the batches "( entries e" of the longest list of the pickle. */
+/*
+ * [*first, *last) becomes the batches "( entries e" of the longest list of the pickle: at each
+ * depth, a batch that begins where the one before it ended belongs to the same list.
+ */
 static void find_batches(const plm_text *plain, int64_t *first, int64_t *last)
 {
+    enum { DEPTH_MAX = 64 };
     const uint8_t *bytes = (const uint8_t *)plain->items;
-    int64_t open[64], depth = 0, start = -1, longest = 0, previous_end = -1;
+    int64_t open[DEPTH_MAX], start[DEPTH_MAX], end[DEPTH_MAX], depth = 0;
+    memset(end, -1, sizeof end);
+    *first = *last = 0;
     for (int64_t at = 0; at < plain->count; at += opcode_bytes(bytes + at)) {
         if (bytes[at] == '(') {
-            stop_if(depth == 64, "nested too deep");
+            stop_if(depth == DEPTH_MAX, "nested too deep");
             open[depth++] = at;
-        } else if (depth > 0 && strchr("eut", bytes[at]) && bytes[at]) {
-            int64_t begin = open[--depth];
+        } else if (depth > 0 && (bytes[at] == 'e' || bytes[at] == 'u' || bytes[at] == 't')) {
+            depth--;
             if (bytes[at] != 'e')
                 continue;
-            start = begin == previous_end ? start : begin;
-            previous_end = at + 1;
-            if (previous_end - start > longest) {
-                longest = previous_end - start;
-                *first = start;
-                *last = previous_end;
+            if (open[depth] != end[depth])
+                start[depth] = open[depth];
+            end[depth] = at + 1;
+            if (end[depth] - start[depth] > *last - *first) {
+                *first = start[depth];
+                *last = end[depth];
             }
         }
     }
-    stop_if(longest == 0, "the recording has no history");
+    stop_if(*last == 0, "the recording has no history");
 }
 
 static void write_all(int file, const char *bytes, int64_t count)
@@ -122,20 +139,25 @@ static void write_all(int file, const char *bytes, int64_t count)
     }
 }
 
-/* Writes the recording with its history repeated; returns the bytes of the file. */
+/*
+ * Writes the recording with its history repeated; returns the bytes of the file. The repetitions
+ * refer to the values of the first one, and store their own where nobody looks.
+ */
 static int64_t write_large(const char *recording, int64_t wanted, int file)
 {
-    plm_text plain = read_plain(recording), pickle = without_frames(&plain);
-    stop_if(plm_text_status(&pickle) != PLM_OK, "out of memory");
-    int64_t first = 0, last = 0;
-    find_batches(&pickle, &first, &last);
-    int64_t repeats = (wanted - pickle.count) / (last - first) + 1;
-    write_all(file, pickle.items, first);
+    plm_text plain = read_plain(recording);
+    plm_text frame = copy_pickle(&plain, true), filling = copy_pickle(&plain, false);
+    int64_t end, last, first = 0, filling_first = 0;
+    find_batches(&frame, &first, &end);
+    find_batches(&filling, &filling_first, &last);
+    int64_t repeats = (wanted - frame.count) / (last - filling_first);
+    write_all(file, frame.items, end);
     for (int64_t i = 0; i < repeats; i++)
-        write_all(file, pickle.items + first, last - first);
-    write_all(file, pickle.items + last, pickle.count - last);
-    int64_t bytes = pickle.count + (repeats - 1) * (last - first);
-    plm_text_fini(&pickle);
+        write_all(file, filling.items + filling_first, last - filling_first);
+    write_all(file, frame.items + end, frame.count - end);
+    int64_t bytes = frame.count + repeats * (last - filling_first);
+    plm_text_fini(&frame);
+    plm_text_fini(&filling);
     plm_text_fini(&plain);
     return bytes;
 }

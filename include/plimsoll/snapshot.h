@@ -72,7 +72,7 @@ typedef struct plm_snapshot_segment {
     size_t active_bytes;    /* those and the ones that wait for a stream */
     size_t asked_bytes;     /* what tensors asked for, of the active ones */
     int64_t block;          /* its first block, index into the snapshot's blocks */
-    int64_t block_count;    /* at least 1, by rising address */
+    int64_t block_count;    /* by rising address */
     int32_t owner;          /* who made PyTorch take it, like a block's */
     int32_t device;
     uint16_t queue;  /* the stream it serves, as in plm_event.queue */

@@ -237,15 +237,27 @@ static void find_start(history_walk *walk)
     walk->start = walk->history->timed ? events->items[first].time : 0;
 }
 
-/* Meets all events; times never fall, and without times events are numbered. */
-static plm_status meet_all(history_walk *walk)
+/* Owner and label of an event become those of the trace. */
+static plm_status carry(plm_owner_map *owners, plm_event *event)
+{
+    if (event->owner != PLM_TRACE_NO_OWNER)
+        PLM_TRY(plm_owner_map_carry(owners, &event->owner));
+    return event->label != 0 ? plm_owner_map_carry_text(owners, &event->label) : PLM_OK;
+}
+
+/* One pass over all events; times never fall, and without times events are numbered. */
+static plm_status meet_all(history_walk *walk, const plm_history_state *state)
 {
     plm_history_events *events = walk->events;
     int64_t last = walk->start;
     for (int64_t i = 0; i < events->count; i++) {
-        int64_t time = walk->history->timed ? events->items[i].time : i;
+        plm_event *event = &events->items[i];
+        int64_t time = walk->history->timed ? event->time : i;
         last = time > last ? time : last;
-        events->items[i].time = last;
+        event->time = last;
+        event->device = state->device;
+        walk->history->recorded |= event->kind != PLM_EVENT_SNAPSHOT;
+        PLM_TRY(carry(state->owners, event));
         PLM_TRY(meet(walk, i));
     }
     return PLM_OK;
@@ -269,6 +281,7 @@ static plm_status match_segment(history_walk *walk, const plm_snapshot_segment *
 {
     for (int64_t i = 0; i < segment->block_count; i++) {
         plm_snapshot_block *block = &blocks[segment->block + i];
+        block->block = -1;
         if (block->state == PLM_BLOCK_INACTIVE)
             continue;
         live_slot *slot = find_live(&walk->blocks, block->address);
@@ -277,17 +290,19 @@ static plm_status match_segment(history_walk *walk, const plm_snapshot_segment *
         else
             PLM_TRY(carry_in(walk, event_of_block(segment, block), block->owner, &block->block));
     }
+    if (segment->expandable) {
+        walk->mapped_bytes -= segment->bytes;
+        return PLM_OK;
+    }
     plm_event like = {.address = segment->address,
                       .bytes_asked = segment->bytes,
                       .bytes_taken = segment->bytes,
                       .device = (uint16_t)segment->device,
                       .queue = segment->queue,
                       .pool = segment->pool};
-    if (segment->expandable)
-        walk->mapped_bytes -= segment->bytes;
-    else if (!find_live(&walk->segments, segment->address))
-        return carry_segment_in(walk, like, PLM_EVENT_SEGMENT_ALLOC);
-    return PLM_OK;
+    return find_live(&walk->segments, segment->address)
+               ? PLM_OK
+               : carry_segment_in(walk, like, PLM_EVENT_SEGMENT_ALLOC);
 }
 
 /* Blocks that the walk holds alive and the state does not: `held` marks the ones it does. */
@@ -318,9 +333,9 @@ static plm_status match_state(history_walk *walk, const plm_history_state *state
     for (int64_t i = 0; i < state->segment_count; i++)
         PLM_TRY(match_segment(walk, &state->segments[i], state->blocks));
     uint64_t older = 0 - walk->mapped_bytes; /* mapped now, and by no recorded event */
-    if (older != 0 && older <= INT64_MAX)    /* where it lay is not worked out: address 0 */
-        PLM_TRY(carry_segment_in(walk, (plm_event){.bytes_asked = older, .bytes_taken = older},
-                                 PLM_EVENT_SEGMENT_MAP));
+    plm_event like = {.bytes_asked = older, .bytes_taken = older, .device = state->device};
+    if (older != 0 && older <= INT64_MAX) /* where it lay is not worked out: address 0 */
+        PLM_TRY(carry_segment_in(walk, like, PLM_EVENT_SEGMENT_MAP));
     return state->segment_count > 0 ? end_vanished(walk, state, end_time) : PLM_OK;
 }
 
@@ -357,10 +372,8 @@ plm_status plm_history_complete(plm_history_events *events, const plm_history_st
     history_walk walk = {.events = events, .history = history};
     plm_status status = PLM_OK;
     history->recorded = false;
-    for (int64_t i = 0; i < events->count && !history->recorded; i++)
-        history->recorded = events->items[i].kind != PLM_EVENT_SNAPSHOT;
     find_start(&walk);
-    PLM_TRY_DONE(meet_all(&walk));
+    PLM_TRY_DONE(meet_all(&walk, state));
     PLM_TRY_DONE(match_state(&walk, state));
     PLM_TRY_DONE(put_all_in(&walk));
     history->complete = history->recorded && history->older_blocks == 0 &&

@@ -12,7 +12,10 @@ enum { COMMON_BYTES = 16 }; /* more than any opcode of run_common takes */
 typedef struct pickle_reader {
     plm_stream *stream;
     plm_document *document;
-    uint64_t put_count; /* values given to the memo by MEMOIZE and PUT */
+    uint64_t put_count;   /* values given to the memo by MEMOIZE and PUT */
+    uint64_t short_bytes; /* the last text of up to eight bytes, which often comes again: */
+    uint32_t short_count; /* "N/A" stands in every entry of a history */
+    uint32_t short_text;  /* its number */
     bool stopped;
 } pickle_reader;
 
@@ -63,6 +66,11 @@ static inline int64_t signed_of(uint64_t bits, int width)
 {
     int unused = 64 - 8 * width;
     return (int64_t)(bits << unused) >> unused;
+}
+
+static inline uint64_t low_bytes(uint64_t bits, int width)
+{
+    return bits & UINT64_MAX >> (64 - 8 * width);
 }
 
 /* Two's complement of up to eight bytes, or nine when the ninth only says that it is positive. */
@@ -159,7 +167,15 @@ static inline plm_status push_text(pickle_reader *reader, uint64_t count)
 
 static plm_status run_text1(pickle_reader *reader, const uint8_t *argument)
 {
-    return push_text(reader, argument[0]);
+    uint32_t count = argument[0];
+    PLM_TRY(push_text(reader, count));
+    if (count >= 1 && count <= 8) {
+        const plm_document *document = reader->document;
+        reader->short_bytes = little(reader->stream->next - count, (int)count);
+        reader->short_count = count;
+        reader->short_text = (uint32_t)document->stack.items[document->stack.count - 1].index;
+    }
+    return PLM_OK;
 }
 
 static plm_status run_text4(pickle_reader *reader, const uint8_t *argument)
@@ -485,6 +501,13 @@ static void run_common(pickle_reader *reader)
             if (at[1] < 1 || at[1] > 8)
                 goto done;
             *top = integer(signed_of(little(at + 2, 8), at[1]));
+            at += 2 + at[1];
+            continue;
+        case 0x8c: /* SHORT_BINUNICODE, the same as last time */
+            if (at[1] != reader->short_count ||
+                low_bytes(little(at + 2, 8), at[1]) != reader->short_bytes)
+                goto done;
+            *top = (plm_value){.kind = PLM_VALUE_TEXT, .index = reader->short_text};
             at += 2 + at[1];
             continue;
         case '(': /* MARK, which pushes nothing */

@@ -54,25 +54,44 @@ const char *plm_block_state_text(plm_block_state state)
 
 /* Segments. */
 
-/* Gives a segment its blocks, by place in the store: mostly they stand there as one run. */
+enum { BLOCK_PLACED = -2 }; /* plm_snapshot_block.block of one that a segment has */
+
+/* Whether a list is one run of blocks that no segment has yet. */
+static bool is_fresh_run(const assembly *work, const plm_value *blocks)
+{
+    plm_run run;
+    if (!plm_document_run(&work->document, blocks, 0, &run) ||
+        run.count != plm_document_count(&work->document, blocks) ||
+        run.first.kind != (uint32_t)PLM_FOLDED_BLOCK)
+        return false;
+    for (int64_t k = 0; k < run.count; k++)
+        if (work->store.blocks.items[run.first.index + (uint64_t)k].block == BLOCK_PLACED)
+            return false;
+    return true;
+}
+
+/* Gives a segment its blocks, by place in the store: nearly always they stand there as one run. */
 static plm_status place_blocks(assembly *work, const plm_value *blocks,
                                plm_snapshot_segment *segment)
 {
-    plm_run run;
-    segment->block_count = plm_document_count(&work->document, blocks);
     PLM_FAIL_IF(blocks->kind != PLM_VALUE_LIST && blocks->kind != PLM_VALUE_EMPTY_LIST,
                 PLM_ERROR_FORMAT, "'%s' is no snapshot: 'blocks' of a segment is no list",
                 work->name);
-    bool single =
-        plm_document_run(&work->document, blocks, 0, &run) && run.count == segment->block_count;
-    segment->block = single ? (int64_t)run.first.index : work->store.blocks.count;
+    bool fresh = is_fresh_run(work, blocks);
+    plm_run run;
+    segment->block_count = plm_document_count(&work->document, blocks);
+    segment->block = work->store.blocks.count;
     for (int64_t i = 0; plm_document_run(&work->document, blocks, i, &run); i++) {
         PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_BLOCK, PLM_ERROR_FORMAT,
                     "'%s' is no snapshot: a segment holds something that is no block", work->name);
-        for (int64_t k = 0; k < run.count && !single; k++)
+        if (fresh)
+            segment->block = (int64_t)run.first.index;
+        for (int64_t k = 0; k < run.count && !fresh; k++)
             PLM_TRY(PLM_ARRAY_PUSH(&work->store.blocks,
                                    work->store.blocks.items[run.first.index + (uint64_t)k]));
     }
+    for (int64_t k = 0; k < segment->block_count; k++)
+        work->store.blocks.items[segment->block + k].block = BLOCK_PLACED;
     return PLM_OK;
 }
 
@@ -258,31 +277,18 @@ static plm_status take_events(assembly *work, int64_t i, bool parted, plm_histor
     return PLM_OK;
 }
 
-/* Events, blocks and segments of a device name owners and texts of its trace from here on. */
+/* Segments and blocks of a device name owners of its trace from here on. */
 static plm_status carry_owners(assembly *work, const plm_snapshot_device *device,
-                               plm_history_events *events, plm_trace *trace)
+                               plm_owner_map *owners)
 {
-    plm_owner_map map;
-    plm_status status;
-    PLM_TRY_DONE(plm_owner_map_init(&map, &work->store, trace));
-    for (int64_t i = 0; i < events->count; i++) {
-        plm_event *event = &events->items[i];
-        event->device = (uint16_t)device->device;
-        if (event->owner != PLM_TRACE_NO_OWNER)
-            PLM_TRY_DONE(plm_owner_map_carry(&map, &event->owner));
-        if (event->label != 0)
-            PLM_TRY_DONE(plm_owner_map_carry_text(&map, &event->label));
-    }
     for (int64_t s = 0; s < device->segment_count; s++) {
         plm_snapshot_segment *segment = &work->snapshot->segments.items[device->segment + s];
-        PLM_TRY_DONE(plm_owner_map_carry(&map, &segment->owner));
+        PLM_TRY(plm_owner_map_carry(owners, &segment->owner));
         for (int64_t k = 0; k < segment->block_count; k++)
-            PLM_TRY_DONE(
-                plm_owner_map_carry(&map, &work->store.blocks.items[segment->block + k].owner));
+            PLM_TRY(
+                plm_owner_map_carry(owners, &work->store.blocks.items[segment->block + k].owner));
     }
-done:
-    plm_owner_map_fini(&map);
-    return status;
+    return PLM_OK;
 }
 
 /* The history of device `i`: its trace, and what is known of how whole it is. */
@@ -290,19 +296,24 @@ static plm_status assemble_history(assembly *work, int64_t i, bool parted, plm_t
 {
     plm_snapshot_device *device = &work->snapshot->devices.items[i];
     plm_history_events events = {0};
+    plm_owner_map owners;
+    PLM_TRY(plm_owner_map_init(&owners, &work->store, trace));
     plm_status status;
     PLM_TRY_DONE(take_events(work, i, parted, &events));
     for (int64_t k = 0; k < events.count; k++)
         device->oom_events += events.items[k].kind == PLM_EVENT_OUT_OF_MEMORY;
-    plm_history_state state = {.segments = work->snapshot->segments.items + device->segment,
+    PLM_TRY_DONE(carry_owners(work, device, &owners));
+    plm_history_state state = {.device = (uint16_t)device->device,
+                               .owners = &owners,
+                               .segments = work->snapshot->segments.items + device->segment,
                                .segment_count = device->segment_count,
                                .blocks = work->store.blocks.items};
     PLM_TRY_DONE(plm_history_complete(&events, &state, &device->history, &device->carried_in));
     device->history.complete &= !device->history.overflowed;
-    PLM_TRY_DONE(carry_owners(work, device, &events, trace));
     plm_trace_adopt_events(trace, events.items, events.count, events.capacity);
     events.items = NULL;
 done:
+    plm_owner_map_fini(&owners);
     plm_host_free(events.items);
     return status;
 }

@@ -144,12 +144,12 @@ static void blocks_of_the_state_name_their_events_and_stacks(void **state)
             }
     assert_int_equal(found, 13); /* 31 were given out, 18 came back */
     assert_int_equal(owner_count, 2);
-    assert_int_equal(plm_trace_stack_depth(device->trace, owners[1].frames), 2);
-    plm_frame frame = plm_trace_stack_frame(device->trace, owners[1].frames, 0);
+    assert_int_equal(plm_trace_stack_depth(device->trace, owners[0].frames), 2);
+    plm_frame frame = plm_trace_stack_frame(device->trace, owners[0].frames, 0);
     assert_string_equal(plm_trace_text(device->trace, frame.function), "catspike");
     assert_string_equal(plm_trace_text(device->trace, frame.file), "snapshots_torch.py");
     assert_int_equal(frame.line, 161);
-    assert_string_equal(plm_trace_text(device->trace, owners[1].op),
+    assert_string_equal(plm_trace_text(device->trace, owners[0].op),
                         "catspike snapshots_torch.py:161");
     plm_snapshot_destroy(snapshot);
 }
@@ -405,6 +405,33 @@ static void devices_that_share_entries_get_a_copy_each(void **state)
     plm_text_fini(&bytes);
 }
 
+static void segments_that_share_blocks_get_a_copy_each(void **state)
+{
+    (void)state;
+    /* [{"blocks": [b], "device": 0}, {"blocks": the same list, "device": 1}] */
+    static const char bytes[] = "\x80\x04](}(U\x06"
+                                "blocks]\x94}(U\x05"
+                                "stateU\x10"
+                                "active_allocatedU\x04"
+                                "sizeK\x64U\x06"
+                                "frames]}U\x08"
+                                "filenameU\x01"
+                                "fsauaU\x06"
+                                "deviceK\x00u}(U\x06"
+                                "blocksh\x00U\x06"
+                                "deviceK\x01ue.";
+    plm_snapshot *snapshot = NULL;
+    assert_ok(plm_snapshot_read_bytes("bytes", bytes, sizeof bytes - 1, &snapshot));
+    int64_t count;
+    plm_snapshot_devices(snapshot, &count);
+    assert_int_equal(count, 2);
+    const plm_snapshot_block *blocks = plm_snapshot_blocks(snapshot, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(blocks[0].owner, 0);
+    assert_int_equal(blocks[1].owner, 0);
+    plm_snapshot_destroy(snapshot);
+}
+
 static void two_devices_keep_their_own_histories(void **state)
 {
     (void)state;
@@ -438,6 +465,40 @@ static void texts_that_are_no_utf8_are_cleaned(void **state)
     assert_string_equal(plm_trace_text(trace, owners[0].name),
                         "a" REPLACED REPLACED REPLACED "b" REPLACED REPLACED "\xc3\xa9");
     plm_snapshot_destroy(snapshot);
+}
+
+static void every_form_of_a_snapshot_reads_alike(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "protocol2.pickle",    "protocol3.pickle",     "protocol4.pickle", "protocol5.pickle",
+        "protocol4.pickle.xz", "protocol5.pickle.zst", "form.json",        "form.json.gz"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, PLM_SOURCE_DIR "/tests/fuzz/corpus/snapshot/%s", names[i]);
+        plm_snapshot *snapshot = NULL;
+        assert_ok(plm_snapshot_read(path, &snapshot));
+        int64_t count;
+        const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
+        assert_int_equal(count, 2);
+        assert_int_equal(devices[0].allocated_bytes, 512);
+        assert_int_equal(devices[0].active_bytes, 1024);
+        assert_int_equal(devices[0].reserved_bytes, 2097152);
+        assert_int_equal(devices[0].trace_entries, 9);
+        assert_int_equal(devices[0].oom_events, 1);
+        assert_int_equal(devices[1].trace_entries, 1);
+        const plm_snapshot_segment *segments = plm_snapshot_segments(snapshot, &count);
+        uint64_t pool[2];
+        plm_snapshot_pool(snapshot, segments[0].pool, pool);
+        assert_int_equal(pool[1], 1);
+        assert_int_equal(plm_snapshot_stream(snapshot, segments[0].queue), 7);
+        assert_int_equal(segments[1].address, (uint64_t)1 << 63);
+        assert_true(segments[1].expandable);
+        assert_int_equal(plm_snapshot_get_settings(snapshot)->roundup_power2_divisions[15], 8);
+        plm_snapshot_annotations(snapshot, &count);
+        assert_int_equal(count, 2);
+        plm_snapshot_destroy(snapshot);
+    }
 }
 
 static void what_is_no_snapshot_is_refused_with_the_reason(void **state)
@@ -558,8 +619,10 @@ int main(void)
         cmocka_unit_test(blocks_that_the_state_does_not_hold_are_gone),
         cmocka_unit_test(mapped_bytes_that_no_event_tells_of_are_older),
         cmocka_unit_test(devices_that_share_entries_get_a_copy_each),
+        cmocka_unit_test(segments_that_share_blocks_get_a_copy_each),
         cmocka_unit_test(two_devices_keep_their_own_histories),
         cmocka_unit_test(texts_that_are_no_utf8_are_cleaned),
+        cmocka_unit_test(every_form_of_a_snapshot_reads_alike),
         cmocka_unit_test(what_is_no_snapshot_is_refused_with_the_reason),
         cmocka_unit_test(a_file_cut_off_at_any_byte_is_refused),
         cmocka_unit_test(a_damaged_file_never_crashes),
