@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* stats: PyTorch's own keys, every one, in its order, with the right figures. */
+#include "unit/pool_kit.h"
+
+typedef struct seen_keys {
+    int64_t count;
+    char last[PLM_POOL_STAT_NAME];
+    const char *wanted; /* key to look for */
+    int64_t value;      /* its value, -999 when it was not met */
+} seen_keys;
+
+static void look(void *context, const char *name, int64_t value)
+{
+    seen_keys *seen = context;
+    assert_true(strcmp(seen->last, name) < 0); /* sorted, none twice */
+    snprintf(seen->last, sizeof seen->last, "%s", name);
+    seen->count++;
+    if (seen->wanted && strcmp(seen->wanted, name) == 0)
+        seen->value = value;
+}
+
+static int64_t value_of(const plm_pool_stats *stats, const char *key)
+{
+    seen_keys seen = {.wanted = key, .value = -999};
+    plm_pool_stats_visit(stats, look, &seen);
+    return seen.value;
+}
+
+static void all_122_keys_come_sorted(void **state)
+{
+    (void)state;
+    static const char *const some[] = {"active.all.allocated",
+                                       "active_bytes.large_pool.peak",
+                                       "allocated_bytes.all.current",
+                                       "allocation.all.current",
+                                       "inactive_split.small_pool.freed",
+                                       "inactive_split_bytes.all.current",
+                                       "max_split_size",
+                                       "num_alloc_retries",
+                                       "num_device_alloc",
+                                       "num_device_free",
+                                       "num_ooms",
+                                       "num_sync_all_streams",
+                                       "oversize_allocations.peak",
+                                       "oversize_segments.current",
+                                       "requested_bytes.all.current",
+                                       "reserved_bytes.all.peak",
+                                       "segment.small_pool.peak"};
+    const plm_pool_stats stats = {0};
+    seen_keys seen = {0};
+    plm_pool_stats_visit(&stats, look, &seen);
+    assert_int_equal(seen.count, 122);
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        assert_int_equal(value_of(&stats, some[i]), 0);
+    assert_int_equal(value_of(&stats, "allocated.all.current"), -999); /* the manual's misprint */
+}
+
+static void figures_follow_a_short_story(void **state)
+{
+    (void)state;
+    pool_kit kit;
+    kit_begin(&kit, PLM_POOL_CACHING, GIB, NULL);
+    uint64_t small = kit_take(&kit, 1000), large = kit_take(&kit, 3 * MIB);
+    kit_take(&kit, 1000);
+    kit_give(&kit, small);
+    kit_give(&kit, large);
+    static const struct {
+        const char *key;
+        int64_t value;
+    } wanted[] = {
+        {"allocation.all.current", 1},
+        {"allocation.all.peak", 3},
+        {"allocation.all.allocated", 3},
+        {"allocation.all.freed", 2},
+        {"allocation.small_pool.freed", 1},
+        {"allocated_bytes.all.current", 1024},
+        {"allocated_bytes.all.peak", 3 * MIB + 2048},
+        {"allocated_bytes.large_pool.freed", 3 * MIB},
+        {"requested_bytes.all.current", 1000},
+        {"requested_bytes.all.peak", 3 * MIB + 2000},
+        {"reserved_bytes.all.current", 22 * MIB},
+        {"reserved_bytes.small_pool.current", 2 * MIB},
+        {"segment.all.current", 2},
+        {"inactive_split.all.current", 2},
+        {"inactive_split_bytes.all.current", 2 * MIB - 1024},
+        {"inactive_split_bytes.large_pool.current", 0},
+        {"num_device_alloc", 2},
+        {"max_split_size", -1},
+    };
+    plm_pool_stats *stats = plm_pool_statistics(kit.pool);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (value_of(stats, wanted[i].key) != wanted[i].value) {
+            print_error("%s is %lld\n", wanted[i].key, (long long)value_of(stats, wanted[i].key));
+            fail();
+        }
+    plm_pool_stats_reset_peaks(stats);
+    assert_int_equal(value_of(stats, "allocated_bytes.all.peak"), 1024);
+    assert_int_equal(value_of(stats, "reserved_bytes.all.peak"), 22 * MIB);
+    kit_end(&kit);
+}
+
+static void the_sum_splits_reserved_into_live_slack_and_cached(void **state)
+{
+    (void)state;
+    pool_kit kit;
+    kit_begin(&kit, PLM_POOL_CACHING, GIB, NULL);
+    kit_take(&kit, 13 * MIB + 1);
+    kit_take(&kit, 100);
+    plm_pool_totals totals = plm_pool_sum(kit.pool);
+    assert_int_equal(totals.live_bytes, 13 * MIB + 101);
+    assert_int_equal(totals.slack_bytes, MIB - 1 + 412);
+    assert_int_equal(totals.cached_bytes, 2 * MIB - 512);
+    assert_int_equal(totals.reserved_bytes, 16 * MIB);
+    kit_end(&kit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_122_keys_come_sorted),
+        cmocka_unit_test(figures_follow_a_short_story),
+        cmocka_unit_test(the_sum_splits_reserved_into_live_slack_and_cached),
+    };
+    return run_test_group(tests);
+}
