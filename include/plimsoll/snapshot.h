@@ -89,7 +89,7 @@ typedef struct plm_snapshot_history {
     bool overflowed;          /* the file itself says that older events were overwritten */
     int64_t older_blocks;     /* lived before the first event */
     int64_t older_freed;      /* of them, those that were freed later */
-    int64_t older_segments;   /* in the state, but never seen to be taken or mapped */
+    int64_t older_segments;   /* were there before the first event, as far as can be seen */
     int64_t unrecorded_frees; /* blocks that must have been freed without an event */
 } plm_snapshot_history;
 
