@@ -11,7 +11,7 @@
 #include "pool/pool.h"
 #include "pool/space.h"
 
-enum { ROUNDS = 15, PAIRS = 200000, LIVE = 1024 };
+enum { ROUNDS = 301, PAIRS = 4000, LIVE = 1024 };
 
 typedef struct pool_bench {
     plm_space space;
