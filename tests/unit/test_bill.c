@@ -149,6 +149,29 @@ static void the_peak_is_told_with_program_layer_and_operation(void **state)
     plm_bill_destroy(bill);
 }
 
+/* What the forward makes and the backward reads is an activation, what the backward makes is not.
+ */
+static void roles_tell_what_is_kept_from_what_passes(void **state)
+{
+    (void)state;
+    plm_bill *bill = bill_of(SMALL, 2, PLM_ATTENTION_PLAIN, 0);
+    int64_t count, gradients = 0, kept = 0;
+    const plm_owner *owners = plm_trace_owners(bill->trace, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const char *op = text_of(bill, owners[i].op);
+        bool backward = strstr(op, "gradient") != NULL;
+        if (backward && owners[i].role != PLM_ROLE_WORKSPACE)
+            assert_int_equal(owners[i].role, PLM_ROLE_TEMPORARY);
+        gradients += backward;
+        if (owners[i].role != PLM_ROLE_ACTIVATION)
+            continue;
+        kept++;
+        assert_non_null(strstr(text_of(bill, owners[i].kept_for[0]), "gradient"));
+    }
+    assert_true(gradients > 0 && kept > 0);
+    plm_bill_destroy(bill);
+}
+
 static void a_budget_fits_when_it_is_the_peak_and_not_a_byte_less(void **state)
 {
     (void)state;
@@ -553,6 +576,7 @@ int main(void)
         cmocka_unit_test(the_attention_matrix_grows_with_the_square_of_the_length),
         cmocka_unit_test(fused_attention_never_holds_the_matrix),
         cmocka_unit_test(the_peak_is_told_with_program_layer_and_operation),
+        cmocka_unit_test(roles_tell_what_is_kept_from_what_passes),
         cmocka_unit_test(a_budget_fits_when_it_is_the_peak_and_not_a_byte_less),
         cmocka_unit_test(a_trace_by_hand_becomes_this_page),
         cmocka_unit_test(a_page_says_what_is_run_and_whether_it_fits),
