@@ -76,12 +76,12 @@ static bool check_last_granule(const plm_plan *plan, bool written)
     if (written)
         return true;
     assert_non_null(op);
-    print_message(
-        "last granule not written, the workspace of %s %s: width %d, micro-batch %d, %s\n",
-        plm_intern_text(&plan->graph->names, op->layer), plm_op_info_of(op->kind)->text,
-        (int)plm_graph_tensor(plan->graph, op->in[0])->shape.dims[2],
-        (int)plan->summary.strategy.micro_batch,
-        plm_attention_text(plan->summary.strategy.attention));
+    char reads[PLM_SHAPE_TEXT];
+    print_message("last granule not written, of the workspace of %s %s on %s, micro-batch %d, %s\n",
+                  plm_intern_text(&plan->graph->names, op->layer), plm_op_info_of(op->kind)->text,
+                  plm_shape_format(&plm_graph_tensor(plan->graph, op->in[0])->shape, reads),
+                  (int)plan->summary.strategy.micro_batch,
+                  plm_attention_text(plan->summary.strategy.attention));
     return false;
 }
 
