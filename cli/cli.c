@@ -34,6 +34,17 @@ int cli_wrong(const char *format, ...)
     return CLI_WRONG;
 }
 
+plm_status cli_strategy(const char *path, int64_t micro_batch, int attention, const char *recompute,
+                        plm_strategy *strategy)
+{
+    *strategy = plm_strategy_default();
+    if (path)
+        return plm_strategy_load(path, strategy);
+    strategy->micro_batch = micro_batch;
+    strategy->attention = attention == 0 ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN;
+    return plm_recompute_parse(recompute, &strategy->recompute);
+}
+
 void cli_enlarge(plm_model *model, int64_t sequence)
 {
     if (sequence <= model->context || sequence > PLM_SEQUENCE_MAX)

@@ -55,6 +55,13 @@ bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
  */
 plm_report_style cli_style(int64_t rows);
 
+/*
+ * *strategy = the choices of a file, or those of the line: micro_batch 0 leaves it to the plan,
+ * attention is the place in "fused|plain".
+ */
+plm_status cli_strategy(const char *path, int64_t micro_batch, int attention, const char *recompute,
+                        plm_strategy *strategy);
+
 /* Gives a model a position for each token of a sequence; says so on standard error when that
  * enlarges its table. */
 void cli_enlarge(plm_model *model, int64_t sequence);

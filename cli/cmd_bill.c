@@ -15,7 +15,8 @@ typedef struct bill_settings {
     const char *strategy;
     int64_t rows;
     bool json;
-    int precision, optimizer, recompute; /* what is built is the only choice */
+    const char *recompute;
+    int precision, optimizer; /* what is built is the only choice */
 } bill_settings;
 
 static const plm_option options[] = {
@@ -33,12 +34,14 @@ static const plm_option options[] = {
      "what updates the parameters", NULL},
     {"attention", PLM_OPTION_CHOICE, offsetof(bill_settings, attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
-    {"recompute", PLM_OPTION_CHOICE, offsetof(bill_settings, recompute), "WHAT", "none", "none",
-     "what is made again in the backward pass", NULL},
+    {"recompute", PLM_OPTION_TEXT, offsetof(bill_settings, recompute), "RUNG", "none", NULL,
+     "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "
+     "or a sum such as mlp+attention",
+     NULL},
     {"budget", PLM_OPTION_SIZE, offsetof(bill_settings, budget_bytes), "SIZE", NULL, NULL,
      "the memory that may be used: 12GiB, 512MiB", NULL},
     {"strategy", PLM_OPTION_TEXT, offsetof(bill_settings, strategy), "FILE", NULL, NULL,
-     "JSON that fixes every choice; goes before --micro-batch and --attention", NULL},
+     "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
     {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
      "lines of the table of what is live at the peak", NULL},
     {"json", PLM_OPTION_FLAG, offsetof(bill_settings, json), NULL, NULL, NULL,
@@ -58,17 +61,6 @@ static const plm_syntax syntax = {
         "plimsoll bill gpt2 --batch 8 --attention plain\n"
         "  plimsoll bill gpt:layers=6,width=384,heads=6,context=256,vocab=256 --budget 256MiB",
 };
-
-/* The choices: a file's, or the line's. */
-static plm_status choose_strategy(const bill_settings *settings, plm_strategy *strategy)
-{
-    *strategy = plm_strategy_default();
-    if (settings->strategy)
-        return plm_strategy_load(settings->strategy, strategy);
-    strategy->micro_batch = settings->micro_batch;
-    strategy->attention = settings->attention == 0 ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN;
-    return PLM_OK;
-}
 
 /* Plans as training would. When no plan fits the budget, *plan is the smallest one and *refusal
  * says so. */
@@ -131,7 +123,8 @@ int cmd_bill(int argc, char **argv)
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
         return exit_status;
-    plm_status status = choose_strategy(&settings, &strategy);
+    plm_status status = cli_strategy(settings.strategy, settings.micro_batch, settings.attention,
+                                     settings.recompute, &strategy);
     if (status == PLM_OK)
         status = plm_model_parse(operands.items[0], &model);
     if (status == PLM_OK)

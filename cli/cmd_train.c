@@ -26,6 +26,7 @@ typedef struct train_options {
     int64_t micro_batch;
     int64_t sequence;
     int attention;
+    const char *recompute;
     const char *strategy;
     int64_t steps;
     double learning_rate;
@@ -58,8 +59,12 @@ static const plm_option options[] = {
      "tokens of a sequence; default: the model's context", NULL},
     {"attention", PLM_OPTION_CHOICE, offsetof(train_options, attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
+    {"recompute", PLM_OPTION_TEXT, offsetof(train_options, recompute), "RUNG", "none", NULL,
+     "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "
+     "or a sum such as mlp+attention",
+     NULL},
     {"strategy", PLM_OPTION_TEXT, offsetof(train_options, strategy), "FILE", NULL, NULL,
-     "JSON that fixes every choice; goes before --micro-batch and --attention", NULL},
+     "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
     {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},
     {"lr", PLM_OPTION_REAL, offsetof(train_options, learning_rate), "RATE", "6e-4", NULL,
      "largest learning rate; falls to a tenth along a cosine", NULL},
@@ -111,9 +116,6 @@ static plm_status take_settings(const train_options *o, const char *model,
     plm_status status = plm_model_parse(model, &settings->model);
     if (status != PLM_OK)
         return status;
-    settings->strategy = plm_strategy_default();
-    settings->strategy.micro_batch = o->micro_batch;
-    settings->strategy.attention = o->attention == 0 ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN;
     settings->data_path = o->data;
     settings->budget_bytes = o->budget_bytes;
     settings->batch = o->batch;
@@ -132,9 +134,8 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->save_every = o->save_every;
     settings->keep = o->keep;
     settings->resume_folder = o->resume;
-    if (o->strategy)
-        return plm_strategy_load(o->strategy, &settings->strategy);
-    return PLM_OK;
+    return cli_strategy(o->strategy, o->micro_batch, o->attention, o->recompute,
+                        &settings->strategy);
 }
 
 /* "1:23" or "2:03:04" */

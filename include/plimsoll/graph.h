@@ -103,6 +103,12 @@ void plm_graph_begin(plm_graph *graph, plm_program program);
 void plm_layer(plm_graph *graph, const char *format, ...);
 
 /*
+ * The same for block `index` of a network whose blocks repeat, counted from 0: the layer
+ * "block.INDEX". What is made again in the backward is chosen for each block.
+ */
+void plm_block(plm_graph *graph, int32_t index);
+
+/*
  * The parameter of this name, fp32, made at the first call and found again later; the full name is
  * the layer's, a dot, `name`. `decay` says whether weight decay applies to it. Trainable. Wrong: an
  * empty shape, more than 4 dimensions, a second call with another shape.

@@ -18,10 +18,29 @@ typedef enum plm_attention_form {
     PLM_ATTENTION_PLAIN  /* scores and probabilities are tensors, [batch, heads, T, T] */
 } plm_attention_form;
 
+/*
+ * What a block makes again in the backward instead of keeping it: bits that combine. In JSON the
+ * rungs "none", "act", "norm", "mlp", "block" are cumulative ("norm" includes "act", "mlp" both),
+ * and "attention" joins any with a plus: "mlp+attention".
+ */
+typedef enum plm_recompute {
+    PLM_RECOMPUTE_NONE = 0,
+    PLM_RECOMPUTE_ACT = 1,       /* outputs of activation functions */
+    PLM_RECOMPUTE_NORM = 2,      /* outputs of normalisations */
+    PLM_RECOMPUTE_MLP = 4,       /* products that feed an activation function */
+    PLM_RECOMPUTE_ATTENTION = 8, /* attention's output, statistics and probabilities */
+    PLM_RECOMPUTE_BLOCK = 16     /* everything but what leaves the block */
+} plm_recompute;
+
+enum { PLM_BLOCKS_MAX = 1024 }; /* blocks of a network */
+
 typedef struct plm_strategy {
     int64_t micro_batch; /* sequences held at once, a divisor of the batch; 0: chosen by the plan */
     plm_dtype precision; /* of weights and activations; PLM_DTYPE_F32 is built */
     plm_attention_form attention;
+    uint8_t recompute;                    /* plm_recompute bits of every block that is not listed */
+    int32_t recompute_count;              /* blocks listed, from block 0 */
+    uint8_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */
 } plm_strategy;
 
 /* The defaults: micro-batch chosen by the plan, fp32, fused attention. */
@@ -29,6 +48,20 @@ plm_strategy plm_strategy_default(void);
 
 /* "fused" or "plain"; static. */
 const char *plm_attention_text(plm_attention_form form);
+
+/*
+ * Reads "none", "act", "norm", "mlp", "block", "attention" and combinations such as
+ * "mlp+attention". PLM_ERROR_ARGUMENT otherwise.
+ */
+PLM_MUST_USE plm_status plm_recompute_parse(const char *text, uint8_t *bits);
+
+enum { PLM_RECOMPUTE_TEXT = 24 };
+
+/* The shortest text that reads as these bits, into the caller's buffer, which is returned. */
+const char *plm_recompute_format(uint8_t bits, char text[PLM_RECOMPUTE_TEXT]);
+
+/* The bits that hold for block `block`. */
+uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block);
 
 /*
  * Reads a strategy from JSON text of `byte_count` bytes; fields that are absent keep their default.

@@ -64,12 +64,28 @@ void plm_graph_begin(plm_graph *graph, plm_program program)
     graph->program = program;
     graph->programs[program] = (plm_op_range){graph->ops.count, graph->ops.count};
     graph->layer = 0;
+    graph->block = -1;
     graph->label = 0;
     graph->next_site = 1;
 }
 
+void plm_block(plm_graph *graph, int32_t index)
+{
+    if (index < 0 || index >= PLM_BLOCKS_MAX) {
+        plm__graph_check(graph,
+                         plm_fail(PLM_ERROR_ARGUMENT, "wanted a block from 0 to %d, found %d",
+                                  PLM_BLOCKS_MAX - 1, index));
+        return;
+    }
+    plm_layer(graph, "block.%d", index);
+    graph->block = index;
+    if (index >= graph->block_count)
+        graph->block_count = index + 1;
+}
+
 void plm_layer(plm_graph *graph, const char *format, ...)
 {
+    graph->block = -1;
     char name[128];
     va_list arguments;
     va_start(arguments, format);

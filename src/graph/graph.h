@@ -69,6 +69,7 @@ typedef struct plm_op {
     plm_op_attr attr;
     plm_queue queue;
     uint32_t layer; /* interned */
+    int32_t block;  /* -1 outside of blocks */
     uint32_t label; /* interned: the weight's name without its layer ("attention.qkv"), or the
                        operation's text */
     plm_tensor in[PLM_OP_INPUTS_MAX]; /* PLM_TENSOR_NONE where absent */
@@ -104,7 +105,9 @@ struct plm_graph {
     plm_intern names;
     plm_program program; /* that is being built */
     uint32_t layer;
-    uint32_t label; /* overrides the label of appended operations, 0: their own */
+    int32_t block;       /* of operations that follow, -1 outside of blocks */
+    int32_t block_count; /* one more than the largest block so far */
+    uint32_t label;      /* overrides the label of appended operations, 0: their own */
     uint32_t next_site;
     plm_error error; /* the first failure */
 };

@@ -151,7 +151,7 @@ static plm_status append(plm_graph *graph, plm_op_kind kind, const plm_op_attr *
     PLM_FAIL_IF(graph->ops.count >= PLM_GRAPH_OPS_MAX, PLM_ERROR_OVERFLOW,
                 "the network has more than %d operations; use fewer layers", PLM_GRAPH_OPS_MAX);
     PLM_TRY(check_inputs(graph, kind, in));
-    plm_op op = {.kind = kind, .layer = graph->layer};
+    plm_op op = {.kind = kind, .layer = graph->layer, .block = graph->block};
     if (attr)
         op.attr = *attr;
     memset(op.in, -1, sizeof op.in);

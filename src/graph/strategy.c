@@ -2,6 +2,7 @@
 /* The strategy as JSON: one table of fields, each with its reader. */
 #include "graph/strategy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -52,6 +53,93 @@ static plm_status read_attention(const char *what, const json_t *value, plm_stra
                     what, text ? text : "no text");
 }
 
+/* The rungs, each with all that it includes; "attention" stands apart. */
+static const struct {
+    const char *name;
+    uint8_t bits;
+} rungs[] = {
+    {"none", PLM_RECOMPUTE_NONE},
+    {"act", PLM_RECOMPUTE_ACT},
+    {"norm", PLM_RECOMPUTE_ACT | PLM_RECOMPUTE_NORM},
+    {"mlp", PLM_RECOMPUTE_ACT | PLM_RECOMPUTE_NORM | PLM_RECOMPUTE_MLP},
+    {"block", PLM_RECOMPUTE_ACT | PLM_RECOMPUTE_NORM | PLM_RECOMPUTE_MLP | PLM_RECOMPUTE_ATTENTION |
+                  PLM_RECOMPUTE_BLOCK},
+    {"attention", PLM_RECOMPUTE_ATTENTION},
+};
+
+enum { RUNG_COUNT = sizeof rungs / sizeof *rungs, ATTENTION_RUNG = RUNG_COUNT - 1 };
+
+plm_status plm_recompute_parse(const char *text, uint8_t *bits)
+{
+    uint8_t made = 0;
+    for (const char *part = text;;) {
+        size_t length = strcspn(part, "+");
+        int found = -1;
+        for (int i = 0; i < RUNG_COUNT; i++)
+            if (strlen(rungs[i].name) == length && strncmp(part, rungs[i].name, length) == 0)
+                found = i;
+        PLM_FAIL_IF(found < 0, PLM_ERROR_ARGUMENT,
+                    "wanted recompute as none, act, norm, mlp, block, attention or a sum such as "
+                    "mlp+attention, found '%.60s'",
+                    text);
+        made |= rungs[found].bits;
+        if (!part[length])
+            break;
+        part += length + 1;
+    }
+    *bits = made;
+    return PLM_OK;
+}
+
+const char *plm_recompute_format(uint8_t bits, char text[PLM_RECOMPUTE_TEXT])
+{
+    int best = 0;
+    for (int i = 0; i < ATTENTION_RUNG; i++)
+        if ((rungs[i].bits & ~bits) == 0)
+            best = i;
+    bool attention = (bits & PLM_RECOMPUTE_ATTENTION) && !(bits & PLM_RECOMPUTE_BLOCK);
+    snprintf(text, PLM_RECOMPUTE_TEXT, "%s%s%s", best == 0 && attention ? "" : rungs[best].name,
+             best != 0 && attention ? "+" : "", attention ? rungs[ATTENTION_RUNG].name : "");
+    return text;
+}
+
+uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block)
+{
+    return block < strategy->recompute_count ? strategy->recompute_of[block] : strategy->recompute;
+}
+
+/* One {"rung": "block", "blocks": 4} of the list. */
+static plm_status read_run(const char *what, const json_t *run, plm_strategy *strategy)
+{
+    const char *rung = json_string_value(json_object_get(run, "rung"));
+    json_int_t blocks = json_integer_value(json_object_get(run, "blocks"));
+    uint8_t bits;
+    PLM_FAIL_IF(
+        !rung || json_object_size(run) != 2 || blocks < 1 ||
+            blocks > PLM_BLOCKS_MAX - strategy->recompute_count,
+        PLM_ERROR_ARGUMENT,
+        "%s: wanted recompute as a list of {\"rung\": \"mlp\", \"blocks\": 4} with %d blocks "
+        "at most",
+        what, PLM_BLOCKS_MAX);
+    PLM_TRY(plm_recompute_parse(rung, &bits));
+    for (json_int_t i = 0; i < blocks; i++)
+        strategy->recompute_of[strategy->recompute_count++] = bits;
+    return PLM_OK;
+}
+
+static plm_status read_recompute(const char *what, const json_t *value, plm_strategy *strategy)
+{
+    if (json_is_string(value))
+        return plm_recompute_parse(json_string_value(value), &strategy->recompute);
+    PLM_FAIL_IF(!json_is_array(value), PLM_ERROR_ARGUMENT,
+                "%s: wanted recompute as a text or as a list for the blocks", what);
+    size_t i;
+    json_t *run;
+    json_array_foreach (value, i, run)
+        PLM_TRY(read_run(what, run, strategy));
+    return PLM_OK;
+}
+
 static const struct {
     const char *name;
     plm_status (*read)(const char *what, const json_t *value, plm_strategy *strategy);
@@ -59,6 +147,7 @@ static const struct {
     {"micro_batch", read_micro_batch},
     {"precision", read_precision},
     {"attention", read_attention},
+    {"recompute", read_recompute},
 };
 
 static plm_status read_field(const char *what, const char *name, const json_t *value,
@@ -67,9 +156,10 @@ static plm_status read_field(const char *what, const char *name, const json_t *v
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(name, fields[i].name) == 0)
             return fields[i].read(what, value, strategy);
-    return plm_fail(PLM_ERROR_ARGUMENT,
-                    "%s: unknown field '%.60s'; known are micro_batch, precision, attention", what,
-                    name);
+    return plm_fail(
+        PLM_ERROR_ARGUMENT,
+        "%s: unknown field '%.60s'; known are micro_batch, precision, attention, recompute", what,
+        name);
 }
 
 plm_status plm_strategy_read(const char *what, const void *text, size_t byte_count,
@@ -83,8 +173,9 @@ plm_status plm_strategy_read(const char *what, const void *text, size_t byte_cou
     json_t *value;
     if (!json_is_object(root))
         status = plm_fail(PLM_ERROR_FORMAT, "%s: wanted one JSON object", what);
-    json_object_foreach(root, name, value) if (status == PLM_OK) status =
-        read_field(what, name, value, &made);
+    json_object_foreach (root, name, value)
+        if (status == PLM_OK)
+            status = read_field(what, name, value, &made);
     json_decref(root);
     if (status == PLM_OK)
         *strategy = made;
@@ -100,11 +191,33 @@ plm_status plm_strategy_load(const char *path, plm_strategy *strategy)
     return status;
 }
 
+/* One text when all blocks are alike, else runs of equal blocks. */
+static void write_recompute(plm_json_writer *writer, const plm_strategy *strategy)
+{
+    char text[PLM_RECOMPUTE_TEXT];
+    if (strategy->recompute_count == 0) {
+        plm_json_text(writer, "recompute", plm_recompute_format(strategy->recompute, text));
+        return;
+    }
+    plm_json_begin_array(writer, "recompute");
+    for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
+        for (next = first; next < strategy->recompute_count &&
+                           strategy->recompute_of[next] == strategy->recompute_of[first];)
+            next++;
+        plm_json_begin_object(writer, NULL);
+        plm_json_text(writer, "rung", plm_recompute_format(strategy->recompute_of[first], text));
+        plm_json_int(writer, "blocks", next - first);
+        plm_json_end(writer);
+    }
+    plm_json_end(writer);
+}
+
 void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_strategy *strategy)
 {
     plm_json_begin_object(writer, key);
     plm_json_int(writer, "micro_batch", strategy->micro_batch);
     plm_json_text(writer, "precision", plm_dtype_text(strategy->precision));
     plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
+    write_recompute(writer, strategy);
     plm_json_end(writer);
 }

@@ -86,7 +86,7 @@ void plm__gpt_build(plm_graph *g, const void *config, plm_program program, int64
     plm_tensor table, tokens = plm_input(g, "tokens", 2, shape);
     plm_tensor x = embed(g, m, tokens, &table);
     for (int64_t i = 0; i < m->layers; i++) {
-        plm_layer(g, "block.%d", (int)i);
+        plm_block(g, (int32_t)i);
         x = plm_add(g, x, plm_dropout(g, attention(g, m, x, branch_deviation), m->dropout));
         x = plm_add(g, x, plm_dropout(g, mlp(g, m, x, branch_deviation), m->dropout));
     }

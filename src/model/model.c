@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "model/gpt.h"
 
-enum { LAYERS_MAX = 4096, DIMENSION_MAX = 1 << 28 };
+enum { LAYERS_MAX = PLM_BLOCKS_MAX, DIMENSION_MAX = 1 << 28 };
 
 static const plm_model presets[] = {
     {"gpt2", 12, 768, 12, 1024, 50257, 0},

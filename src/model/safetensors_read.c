@@ -113,8 +113,9 @@ static plm_status read_header(plm_safetensors *file)
     size_t data_bytes = file->file.byte_count - PLM__SAFETENSORS_LENGTH_BYTES - header_bytes;
     const char *name;
     json_t *entry;
-    json_object_foreach(file->header, name, entry) if (strcmp(name, PLM__SAFETENSORS_METADATA) != 0)
-        PLM_TRY(read_tensor(file, name, entry, data, data_bytes));
+    json_object_foreach (file->header, name, entry)
+        if (strcmp(name, PLM__SAFETENSORS_METADATA) != 0)
+            PLM_TRY(read_tensor(file, name, entry, data, data_bytes));
     return check_places(file, data, data_bytes);
 }
 

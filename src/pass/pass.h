@@ -14,6 +14,14 @@
  */
 PLM_MUST_USE plm_status plm_pass_backward(plm_graph *graph);
 
+/*
+ * Rewrites the current program, which has its backward: what the strategy says of a block is not
+ * kept, and the operations that made it are cloned in front of the first backward operation that
+ * wants it. Sites, shapes and order of sums stay, so losses and gradients are the same bits.
+ * PLM_ERROR_ARGUMENT when the strategy names more blocks than there are.
+ */
+PLM_MUST_USE plm_status plm_pass_recompute(plm_graph *graph);
+
 /* Builds UPDATE: the global norm of all gradients, then AdamW over each decay group's flat
  * storages. */
 PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph);

@@ -20,7 +20,8 @@ typedef struct small_shape {
     int64_t batch, micro_batch, sequence;
     float dropout;
     plm_attention_form attention;
-    int32_t threads; /* 0: one */
+    const char *recompute; /* NULL: none */
+    int32_t threads;       /* 0: one */
     uint64_t seed;
 } small_shape;
 
@@ -54,6 +55,8 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
                          .trains = true,
                          .evaluates = true,
                          .generates = true};
+    if (shape->recompute)
+        assert_ok(plm_recompute_parse(shape->recompute, &run->strategy.recompute));
 }
 
 static inline void small_run_open(small_run *run, const small_shape *shape)

@@ -55,7 +55,8 @@ static void the_figures_of_ten_recordings_are_true_to_the_byte(void **state)
     assert_int_equal(json_object_size(truth), 10);
     const char *name;
     json_t *figures;
-    json_object_foreach(truth, name, figures) compare_with_truth(name, figures);
+    json_object_foreach (truth, name, figures)
+        compare_with_truth(name, figures);
     json_decref(truth);
 }
 

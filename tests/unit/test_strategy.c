@@ -58,7 +58,8 @@ static void what_is_wrong_is_named_and_nothing_changes(void **state)
         {"{\"attention\": \"plain\", \"recomptue\": \"mlp\"}", PLM_ERROR_ARGUMENT, "recomptue"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        plm_strategy strategy = {7, PLM_DTYPE_BF16, PLM_ATTENTION_PLAIN};
+        plm_strategy strategy = {
+            .micro_batch = 7, .precision = PLM_DTYPE_BF16, .attention = PLM_ATTENTION_PLAIN};
         plm_error error;
         if (read_text(cases[i].text, &strategy) != cases[i].status)
             fail_msg("%s is not %s", cases[i].text, plm_status_name(cases[i].status));

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The recompute pass. A tensor of a block is *dropped* when the strategy says so and nothing
+ * outside the block's forward reads it before the backward. Each backward operation is looked at in
+ * order: an input that was dropped is replaced by the output of a clone of its operation, made just
+ * before, its own inputs first; each operation is cloned once at most.
+ */
+#include <string.h>
+
+#include "pass/pass.h"
+
+typedef struct rewrite {
+    plm_graph *graph;
+    plm_op *old;        /* the program's operations as they were */
+    int64_t count;      /* of them */
+    int64_t turn;       /* first backward operation among them */
+    bool *dropped;      /* by tensor */
+    plm_tensor *clones; /* by tensor: the clone that stands for it */
+    int64_t tensors;    /* before any clone was made */
+} rewrite;
+
+static bool is_activation_function(plm_op_kind kind)
+{
+    return kind == PLM_OP_GELU;
+}
+
+static bool is_attention(plm_op_kind kind)
+{
+    return kind == PLM_OP_ATTENTION || kind == PLM_OP_ATTENTION_SCORES || kind == PLM_OP_SOFTMAX ||
+           kind == PLM_OP_ATTENTION_APPLY;
+}
+
+/* The bits under which output `index` of a forward operation is dropped. */
+static uint8_t bits_of(const plm_op *op, int index)
+{
+    uint8_t bits = PLM_RECOMPUTE_BLOCK;
+    if (is_activation_function(op->kind))
+        bits |= PLM_RECOMPUTE_ACT;
+    if (op->kind == PLM_OP_LAYER_NORM && index == 0) /* mean and rstd are one number a row: kept */
+        bits |= PLM_RECOMPUTE_NORM;
+    if (is_attention(op->kind))
+        bits |= PLM_RECOMPUTE_ATTENTION;
+    return bits;
+}
+
+static void drop_outputs(rewrite *r, const plm_op *op)
+{
+    uint8_t chosen = plm_strategy_recompute(&r->graph->strategy, op->block);
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+        if (op->out[i] != PLM_TENSOR_NONE && (bits_of(op, i) & chosen))
+            r->dropped[op->out[i]] = true;
+}
+
+/* A product that feeds an activation function is dropped by its consumer. */
+static void drop_fed_product(rewrite *r, const plm_op *op)
+{
+    uint8_t chosen = plm_strategy_recompute(&r->graph->strategy, op->block);
+    int32_t producer = plm_graph_tensor(r->graph, op->in[0])->producer;
+    if (is_activation_function(op->kind) && (chosen & PLM_RECOMPUTE_MLP) && producer >= 0 &&
+        r->graph->ops.items[producer].kind == PLM_OP_LINEAR &&
+        r->graph->ops.items[producer].block == op->block)
+        r->dropped[op->in[0]] = true;
+}
+
+/* What another block, or no block, reads in the forward leaves its block and is kept. */
+static void keep_inputs_from_outside(rewrite *r, const plm_op *op)
+{
+    for (int i = 0; i < PLM_OP_INPUTS_MAX; i++) {
+        if (op->in[i] == PLM_TENSOR_NONE)
+            continue;
+        int32_t producer = plm_graph_tensor(r->graph, op->in[i])->producer;
+        if (producer >= 0 && r->graph->ops.items[producer].block != op->block)
+            r->dropped[op->in[i]] = false;
+    }
+}
+
+/* Returns whether anything is dropped. */
+static bool choose_dropped(rewrite *r)
+{
+    bool any = false;
+    for (int64_t i = 0; i < r->turn; i++) {
+        if (r->old[i].block < 0)
+            continue;
+        drop_outputs(r, &r->old[i]);
+        drop_fed_product(r, &r->old[i]);
+    }
+    for (int64_t i = 0; i < r->turn; i++)
+        keep_inputs_from_outside(r, &r->old[i]);
+    for (int64_t i = 0; i < r->tensors; i++)
+        any |= r->dropped[i];
+    return any;
+}
+
+/* Appends an operation as it is; its outputs are made by it at its new place. */
+static plm_status append_op(plm_graph *graph, const plm_op *op)
+{
+    PLM_TRY(PLM_ARRAY_PUSH(&graph->ops, *op));
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+        if (op->out[i] != PLM_TENSOR_NONE)
+            graph->tensors.items[op->out[i]].producer = (int32_t)(graph->ops.count - 1);
+    return PLM_OK;
+}
+
+/* *clone = a new tensor like `tensor`. */
+static plm_status clone_tensor(rewrite *r, plm_tensor tensor, plm_tensor *clone)
+{
+    const plm_tensor_info like = *plm_graph_tensor(r->graph, tensor);
+    r->graph->layer = like.layer;
+    PLM_TRY(plm__graph_call_tensor(r->graph, &like.shape, like.role, clone));
+    r->graph->tensors.items[*clone].name = like.name;
+    return PLM_OK;
+}
+
+static plm_status replace_inputs(rewrite *r, plm_op *op);
+
+/*
+ * Clones the operation that made `tensor`, what it reads first. Depth is bounded by the block: what
+ * it reads from outside was kept.
+ */
+static plm_status clone_op(rewrite *r, plm_tensor tensor)
+{
+    plm_op op = r->graph->ops.items[plm_graph_tensor(r->graph, tensor)->producer];
+    PLM_TRY(replace_inputs(r, &op));
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++) {
+        if (op.out[i] == PLM_TENSOR_NONE)
+            continue;
+        plm_tensor original = op.out[i];
+        PLM_TRY(clone_tensor(r, original, &op.out[i]));
+        if (r->dropped[original])
+            r->clones[original] = op.out[i];
+    }
+    return append_op(r->graph, &op);
+}
+
+static plm_status replace_inputs(rewrite *r, plm_op *op)
+{
+    for (int i = 0; i < PLM_OP_INPUTS_MAX; i++) {
+        plm_tensor in = op->in[i];
+        if (in == PLM_TENSOR_NONE || in >= r->tensors || !r->dropped[in])
+            continue;
+        if (r->clones[in] == PLM_TENSOR_NONE)
+            PLM_TRY(clone_op(r, in));
+        op->in[i] = r->clones[in];
+    }
+    return PLM_OK;
+}
+
+/* Lays the program out anew: the forward as it was, the backward with clones between. */
+static plm_status lay_out(rewrite *r)
+{
+    plm_op_range *range = &r->graph->programs[r->graph->program];
+    r->graph->ops.count = range->begin + r->turn;
+    for (int64_t i = r->turn; i < r->count; i++) {
+        plm_op op = r->old[i];
+        PLM_TRY(replace_inputs(r, &op));
+        PLM_TRY(append_op(r->graph, &op));
+    }
+    range->end = r->graph->ops.count;
+    return PLM_OK;
+}
+
+static plm_status prepare(rewrite *r)
+{
+    const plm_graph *graph = r->graph;
+    plm_op_range range = graph->programs[graph->program];
+    r->count = range.end - range.begin;
+    r->tensors = graph->tensors.count;
+    r->turn = plm_graph_tensor(graph, graph->loss[graph->program])->producer + 1 - range.begin;
+    PLM_TRY(plm_host_alloc((size_t)r->count * sizeof *r->old, &r->old));
+    memcpy(r->old, graph->ops.items + range.begin, (size_t)r->count * sizeof *r->old);
+    while (r->turn < r->count && r->old[r->turn].kind == PLM_OP_LOSS_SUM)
+        r->turn++;
+    PLM_TRY(plm_host_alloc((size_t)r->tensors * sizeof *r->dropped, &r->dropped));
+    PLM_TRY(plm_host_alloc((size_t)r->tensors * sizeof *r->clones, &r->clones));
+    memset(r->clones, -1, (size_t)r->tensors * sizeof *r->clones);
+    return PLM_OK;
+}
+
+plm_status plm_pass_recompute(plm_graph *graph)
+{
+    const plm_strategy *strategy = &graph->strategy;
+    PLM_FAIL_IF(strategy->recompute_count > graph->block_count, PLM_ERROR_ARGUMENT,
+                "the strategy chooses recompute for %d blocks, the network has %d",
+                strategy->recompute_count, graph->block_count);
+    rewrite r = {.graph = graph};
+    plm_status status;
+    PLM_TRY_DONE(prepare(&r));
+    if (choose_dropped(&r))
+        status = lay_out(&r);
+done:
+    plm_host_free(r.old);
+    plm_host_free(r.dropped);
+    plm_host_free(r.clones);
+    return status;
+}
