@@ -145,7 +145,7 @@ static void bad_input_is_one_line_and_status_2(void **state)
         {SMALL " --batch 16777216 --seq 268435456", "beyond what can be counted"},
         {SMALL " --precision bf16", "wanted one of fp32"},
         {SMALL " --optimizer sgd", "wanted one of adamw"},
-        {SMALL " --recompute mlp", "wanted one of none"},
+        {SMALL " --recompute most", "wanted recompute"},
         {SMALL " --attention flash", "wanted one of fused|plain"},
         {SMALL " --budget lots", "--budget"},
         {SMALL " --budget 0", "--budget"},
