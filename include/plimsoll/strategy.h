@@ -38,6 +38,7 @@ typedef struct plm_strategy {
     int64_t micro_batch; /* sequences held at once, a divisor of the batch; 0: chosen by the plan */
     plm_dtype precision; /* of weights and activations; PLM_DTYPE_F32 is built */
     plm_attention_form attention;
+    int64_t head_chunks;                  /* pieces in which head and loss run, 1: whole */
     uint8_t recompute;                    /* plm_recompute bits of every block that is not listed */
     int32_t recompute_count;              /* blocks listed, from block 0 */
     uint8_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */

@@ -202,6 +202,21 @@ plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape *shape, plm_
     return PLM_OK;
 }
 
+plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *shape, size_t offset,
+                           plm_tensor *view)
+{
+    const plm_tensor_info whole = *plm_graph_tensor(graph, of);
+    graph->layer = whole.layer;
+    PLM_TRY(add_tensor(graph, shape, whole.storage, whole.offset + offset, whole.role, view));
+    plm_tensor_info *info = &graph->tensors.items[*view];
+    PLM_BUG_IF(offset + info->bytes > whole.bytes,
+               "a view of %zu bytes at %zu leaves its tensor of %zu", info->bytes, offset,
+               whole.bytes);
+    info->name = whole.name;
+    info->producer = whole.producer;
+    return PLM_OK;
+}
+
 /* Makes the group's flat storage of this kind when it is missing, as long as the group is now. */
 static plm_status need_flat_storage(plm_graph *graph, plm_flat flat, plm_group group)
 {

@@ -99,7 +99,8 @@ struct plm_graph {
     PLM_ARRAY(plm_tensor)
     by_name; /* by interned name: the parameter's tensor + 1, 0 for other names */
     plm_op_range programs[PLM_PROGRAM_COUNT];
-    plm_tensor loss[PLM_PROGRAM_COUNT]; /* losses of the program's cross entropy */
+    plm_tensor
+        loss[PLM_PROGRAM_COUNT]; /* output of the operation at which forward turns to backward */
     int32_t flat_storage[PLM_FLAT_COUNT][PLM_GROUP_COUNT]; /* -1 until something lies there */
     size_t group_bytes[PLM_GROUP_COUNT]; /* bytes of every flat storage of the group */
     plm_intern names;
@@ -147,6 +148,13 @@ plm_tensor plm__op_append(plm_graph *graph, plm_op_kind kind, const plm_op_attr 
 /* *tensor = a contiguous call tensor on a storage of its own. */
 PLM_MUST_USE plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape *shape,
                                                plm_role role, plm_tensor *tensor);
+
+/*
+ * *view = a tensor of `shape`, contiguous, on the storage of the call tensor `of`, `offset` bytes
+ * from it. Made by the same operation, until one that writes it is appended.
+ */
+PLM_MUST_USE plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *shape,
+                                        size_t offset, plm_tensor *view);
 
 /* Output `index` of the operation that made `tensor`. */
 plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t index);

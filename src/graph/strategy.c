@@ -14,8 +14,10 @@ static const char *const attention_texts[] = {
 
 plm_strategy plm_strategy_default(void)
 {
-    return (plm_strategy){
-        .micro_batch = 0, .precision = PLM_DTYPE_F32, .attention = PLM_ATTENTION_FUSED};
+    return (plm_strategy){.micro_batch = 0,
+                          .precision = PLM_DTYPE_F32,
+                          .attention = PLM_ATTENTION_FUSED,
+                          .head_chunks = 1};
 }
 
 const char *plm_attention_text(plm_attention_form form)
@@ -28,6 +30,14 @@ static plm_status read_micro_batch(const char *what, const json_t *value, plm_st
     PLM_FAIL_IF(!json_is_integer(value) || json_integer_value(value) < 1, PLM_ERROR_ARGUMENT,
                 "%s: wanted micro_batch as a whole number of 1 or more", what);
     strategy->micro_batch = json_integer_value(value);
+    return PLM_OK;
+}
+
+static plm_status read_head_chunks(const char *what, const json_t *value, plm_strategy *strategy)
+{
+    PLM_FAIL_IF(!json_is_integer(value) || json_integer_value(value) < 1, PLM_ERROR_ARGUMENT,
+                "%s: wanted head_chunks as a whole number of 1 or more", what);
+    strategy->head_chunks = json_integer_value(value);
     return PLM_OK;
 }
 
@@ -144,10 +154,9 @@ static const struct {
     const char *name;
     plm_status (*read)(const char *what, const json_t *value, plm_strategy *strategy);
 } fields[] = {
-    {"micro_batch", read_micro_batch},
-    {"precision", read_precision},
-    {"attention", read_attention},
-    {"recompute", read_recompute},
+    {"micro_batch", read_micro_batch}, {"precision", read_precision},
+    {"attention", read_attention},     {"recompute", read_recompute},
+    {"head_chunks", read_head_chunks},
 };
 
 static plm_status read_field(const char *what, const char *name, const json_t *value,
@@ -156,10 +165,10 @@ static plm_status read_field(const char *what, const char *name, const json_t *v
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(name, fields[i].name) == 0)
             return fields[i].read(what, value, strategy);
-    return plm_fail(
-        PLM_ERROR_ARGUMENT,
-        "%s: unknown field '%.60s'; known are micro_batch, precision, attention, recompute", what,
-        name);
+    return plm_fail(PLM_ERROR_ARGUMENT,
+                    "%s: unknown field '%.60s'; known are micro_batch, precision, attention, "
+                    "recompute, head_chunks",
+                    what, name);
 }
 
 plm_status plm_strategy_read(const char *what, const void *text, size_t byte_count,
@@ -219,5 +228,6 @@ void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_stra
     plm_json_text(writer, "precision", plm_dtype_text(strategy->precision));
     plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
     write_recompute(writer, strategy);
+    plm_json_int(writer, "head_chunks", strategy->head_chunks);
     plm_json_end(writer);
 }

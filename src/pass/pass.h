@@ -15,6 +15,13 @@
 PLM_MUST_USE plm_status plm_pass_backward(plm_graph *graph);
 
 /*
+ * Rewrites the current program: the head and its loss run in strategy.head_chunks chunks of rows,
+ * so that the logits are never held whole. PLM_ERROR_UNSUPPORTED when the logits are not made by a
+ * product right before the cross entropy, PLM_ERROR_ARGUMENT for more chunks than rows.
+ */
+PLM_MUST_USE plm_status plm_pass_chunk(plm_graph *graph);
+
+/*
  * Rewrites the current program, which has its backward: what the strategy says of a block is not
  * kept, and the operations that made it are cloned in front of the first backward operation that
  * wants it. Sites, shapes and order of sums stay, so losses and gradients are the same bits.

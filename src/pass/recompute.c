@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "pass/pass.h"
+#include "pass/pass_internal.h"
 
 typedef struct rewrite {
     plm_graph *graph;
-    plm_op *old;        /* the program's operations as they were */
-    int64_t count;      /* of them */
+    plm__old_program old;
     int64_t turn;       /* first backward operation among them */
     bool *dropped;      /* by tensor */
     plm_tensor *clones; /* by tensor: the clone that stands for it */
@@ -79,26 +79,16 @@ static bool choose_dropped(rewrite *r)
 {
     bool any = false;
     for (int64_t i = 0; i < r->turn; i++) {
-        if (r->old[i].block < 0)
+        if (r->old.ops[i].block < 0)
             continue;
-        drop_outputs(r, &r->old[i]);
-        drop_fed_product(r, &r->old[i]);
+        drop_outputs(r, &r->old.ops[i]);
+        drop_fed_product(r, &r->old.ops[i]);
     }
     for (int64_t i = 0; i < r->turn; i++)
-        keep_inputs_from_outside(r, &r->old[i]);
+        keep_inputs_from_outside(r, &r->old.ops[i]);
     for (int64_t i = 0; i < r->tensors; i++)
         any |= r->dropped[i];
     return any;
-}
-
-/* Appends an operation as it is; its outputs are made by it at its new place. */
-static plm_status append_op(plm_graph *graph, const plm_op *op)
-{
-    PLM_TRY(PLM_ARRAY_PUSH(&graph->ops, *op));
-    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
-        if (op->out[i] != PLM_TENSOR_NONE)
-            graph->tensors.items[op->out[i]].producer = (int32_t)(graph->ops.count - 1);
-    return PLM_OK;
 }
 
 /* *clone = a new tensor like `tensor`. */
@@ -129,7 +119,7 @@ static plm_status clone_op(rewrite *r, plm_tensor tensor)
         if (r->dropped[original])
             r->clones[original] = op.out[i];
     }
-    return append_op(r->graph, &op);
+    return plm__rewrite_append(r->graph, &op);
 }
 
 static plm_status replace_inputs(rewrite *r, plm_op *op)
@@ -148,27 +138,23 @@ static plm_status replace_inputs(rewrite *r, plm_op *op)
 /* Lays the program out anew: the forward as it was, the backward with clones between. */
 static plm_status lay_out(rewrite *r)
 {
-    plm_op_range *range = &r->graph->programs[r->graph->program];
-    r->graph->ops.count = range->begin + r->turn;
-    for (int64_t i = r->turn; i < r->count; i++) {
-        plm_op op = r->old[i];
+    plm__rewrite_keep(r->graph, r->turn);
+    for (int64_t i = r->turn; i < r->old.count; i++) {
+        plm_op op = r->old.ops[i];
         PLM_TRY(replace_inputs(r, &op));
-        PLM_TRY(append_op(r->graph, &op));
+        PLM_TRY(plm__rewrite_append(r->graph, &op));
     }
-    range->end = r->graph->ops.count;
     return PLM_OK;
 }
 
 static plm_status prepare(rewrite *r)
 {
     const plm_graph *graph = r->graph;
-    plm_op_range range = graph->programs[graph->program];
-    r->count = range.end - range.begin;
     r->tensors = graph->tensors.count;
-    r->turn = plm_graph_tensor(graph, graph->loss[graph->program])->producer + 1 - range.begin;
-    PLM_TRY(plm_host_alloc((size_t)r->count * sizeof *r->old, &r->old));
-    memcpy(r->old, graph->ops.items + range.begin, (size_t)r->count * sizeof *r->old);
-    while (r->turn < r->count && r->old[r->turn].kind == PLM_OP_LOSS_SUM)
+    r->turn = plm_graph_tensor(graph, graph->loss[graph->program])->producer + 1 -
+              graph->programs[graph->program].begin;
+    PLM_TRY(plm__rewrite_begin(graph, &r->old));
+    while (r->turn < r->old.count && r->old.ops[r->turn].kind == PLM_OP_LOSS_SUM)
         r->turn++;
     PLM_TRY(plm_host_alloc((size_t)r->tensors * sizeof *r->dropped, &r->dropped));
     PLM_TRY(plm_host_alloc((size_t)r->tensors * sizeof *r->clones, &r->clones));
@@ -188,7 +174,7 @@ plm_status plm_pass_recompute(plm_graph *graph)
     if (choose_dropped(&r))
         status = lay_out(&r);
 done:
-    plm_host_free(r.old);
+    plm_host_free(r.old.ops);
     plm_host_free(r.dropped);
     plm_host_free(r.clones);
     return status;

@@ -28,7 +28,9 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
             if (op->out[k] == PLM_TENSOR_NONE)
                 continue;
             const plm_tensor_info *out = plm_graph_tensor(graph, op->out[k]);
-            places[out->storage].birth = places[out->storage].death = position;
+            if (places[out->storage].birth < 0)
+                places[out->storage].birth = position;
+            places[out->storage].death = position;
             if (out->is_output)
                 places[out->storage].death = (int32_t)(range.end - range.begin - 1);
         }
@@ -60,13 +62,31 @@ static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int
     return PLM_TENSOR_NONE;
 }
 
+/* Inputs are there from the first operation on; what no operation writes or reads any more is
+ * nowhere. */
+static void settle(const plm_graph *graph, plm_program program, plm_place *places)
+{
+    for (int64_t i = 0; i < graph->tensors.count; i++) {
+        const plm_tensor_info *tensor = &graph->tensors.items[i];
+        if (tensor->role == PLM_ROLE_INPUT && places[tensor->storage].birth < 0)
+            places[tensor->storage].birth = 0;
+    }
+    for (int64_t i = 0; i < graph->storages.count; i++) {
+        if (!plm__plan_is_call(graph, i, program))
+            continue;
+        places[i].home = places[i].birth < 0 ? -1 : (int32_t)i;
+        places[i].until = places[i].death;
+    }
+}
+
 void plm__plan_lifetimes(const plm_graph *graph, plm_program program, plm_place *places)
 {
     const plm_op_range range = graph->programs[program];
-    mark_births_and_deaths(graph, range, places);
     for (int64_t i = 0; i < graph->storages.count; i++)
-        if (graph->storages.items[i].program == program)
-            places[i].home = (int32_t)i, places[i].takes = -1, places[i].until = places[i].death;
+        if (plm__plan_is_call(graph, i, program))
+            places[i] = (plm_place){.birth = -1, .takes = -1};
+    mark_births_and_deaths(graph, range, places);
+    settle(graph, program, places);
     for (int64_t i = range.begin; i < range.end; i++) {
         const plm_op *op = &graph->ops.items[i];
         if (op->out[0] == PLM_TENSOR_NONE)

@@ -27,6 +27,7 @@ typedef struct pack_job {
     PLM_ARRAY(plm_pack_item) items;
     PLM_ARRAY(int32_t) storages; /* of the first items */
     size_t *offsets;             /* by item */
+    size_t total;                /* end of the highest */
 } pack_job;
 
 static plm_status add_item(pack_job *packing, int32_t birth, int32_t death, size_t bytes)
@@ -41,10 +42,10 @@ static plm_status collect_items(const plm_graph *graph, plm_program program,
                                 pack_job *packing)
 {
     for (int64_t i = 0; i < graph->storages.count; i++) {
-        const plm_storage *storage = &graph->storages.items[i];
-        if (storage->scope != PLM_SCOPE_CALL || storage->program != program || places[i].home != i)
+        if (!plm__plan_is_call(graph, i, program) || places[i].home != i)
             continue;
-        PLM_TRY(add_item(packing, places[i].birth, places[i].until, storage->bytes));
+        PLM_TRY(
+            add_item(packing, places[i].birth, places[i].until, graph->storages.items[i].bytes));
         PLM_TRY(PLM_ARRAY_PUSH(&packing->storages, (int32_t)i));
     }
     const plm_op_range range = graph->programs[program];
@@ -56,22 +57,29 @@ static plm_status collect_items(const plm_graph *graph, plm_program program,
     return PLM_OK;
 }
 
+/*
+ * The packing is turned over, top to bottom: what lives longest lies at its bottom, and so comes to
+ * the end of the arena, where a run can be seen to write; a workspace's end may never be written.
+ */
+static size_t turned_over(const pack_job *packing, int64_t item)
+{
+    return packing->total - packing->offsets[item] - packing->items.items[item].bytes;
+}
+
 /* Hands the offsets out in the order in which the items were collected. */
 static void take_offsets(const plm_graph *graph, plm_program program, size_t base,
                          const pack_job *packing, plm_place *places, plm_workspace *workspaces)
 {
-    const size_t *offset = packing->offsets;
+    int64_t item = 0;
     for (int64_t i = 0; i < packing->storages.count; i++)
-        places[packing->storages.items[i]].offset = base + *offset++;
+        places[packing->storages.items[i]].offset = base + turned_over(packing, item++);
     const plm_op_range range = graph->programs[program];
     for (int64_t i = range.begin; i < range.end; i++)
         if (workspaces[i].bytes > 0)
-            workspaces[i].offset = base + *offset++;
-    for (int64_t i = 0; i < graph->storages.count; i++) {
-        const plm_storage *storage = &graph->storages.items[i];
-        if (storage->scope == PLM_SCOPE_CALL && storage->program == program)
+            workspaces[i].offset = base + turned_over(packing, item++);
+    for (int64_t i = 0; i < graph->storages.count; i++)
+        if (plm__plan_is_call(graph, i, program) && places[i].home >= 0)
             places[i].offset = places[places[i].home].offset;
-    }
 }
 
 plm_status plm__plan_place_program(const plm_graph *graph, plm_program program, size_t base,
@@ -83,8 +91,10 @@ plm_status plm__plan_place_program(const plm_graph *graph, plm_program program, 
     PLM_TRY_DONE(collect_items(graph, program, places, workspaces, &packing));
     PLM_TRY_DONE(
         plm_host_alloc((size_t)packing.items.count * sizeof *packing.offsets, &packing.offsets));
-    PLM_TRY_DONE(plm_pack(packing.items.items, packing.items.count, packing.offsets, bytes));
+    PLM_TRY_DONE(
+        plm_pack(packing.items.items, packing.items.count, packing.offsets, &packing.total));
     PLM_TRY_DONE(plm_pack_bound(packing.items.items, packing.items.count, bound, NULL));
+    *bytes = packing.total;
     take_offsets(graph, program, base, &packing, places, workspaces);
 done:
     plm_host_free(packing.offsets);

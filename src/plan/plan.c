@@ -27,9 +27,13 @@ static plm_status build_program(plm_graph *graph, const plm_job *job, plm_progra
 {
     plm_graph_begin(graph, program);
     job->network.build(graph, job->network.config, program, sequences, job->sequence);
+    PLM_TRY(plm_graph_status(graph));
+    if (program == PLM_PROGRAM_EVALUATE)
+        return plm_pass_chunk(graph);
     if (program != PLM_PROGRAM_FIRST && program != PLM_PROGRAM_NEXT)
-        return plm_graph_status(graph);
+        return PLM_OK;
     PLM_TRY(plm_pass_backward(graph));
+    PLM_TRY(plm_pass_chunk(graph));
     return plm_pass_recompute(graph);
 }
 

@@ -19,7 +19,7 @@ typedef struct plm_place {
     int32_t birth;
     int32_t death;
     int32_t takes; /* storage whose bytes this one takes over, -1 when it has its own */
-    int32_t home;  /* storage that is placed for it: itself unless it takes another's */
+    int32_t home;  /* storage that is placed for it: itself unless it takes another's; -1: unused */
     int32_t until; /* of a home: death of the last that took its bytes */
     size_t offset; /* in the arena */
 } plm_place;
@@ -36,6 +36,13 @@ struct plm_plan {
     plm_workspace *workspaces; /* by operation */
     plm_plan_summary summary;
 };
+
+/* Whether storage `index` is a call storage of this program. */
+static inline bool plm__plan_is_call(const plm_graph *graph, int64_t index, plm_program program)
+{
+    const plm_storage *storage = &graph->storages.items[index];
+    return storage->scope == PLM_SCOPE_CALL && storage->program == program;
+}
 
 /* Fills *launch with an operation's kind, attributes, shapes and strides; every data pointer NULL.
  */

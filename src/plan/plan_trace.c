@@ -53,9 +53,12 @@ static void add_reader(writer *w, plm_tensor tensor, int64_t op)
 {
     if (tensor == PLM_TENSOR_NONE)
         return;
+    const plm_storage *storage =
+        &w->graph->storages.items[plm_graph_tensor(w->graph, tensor)->storage];
+    if (storage->scope == PLM_SCOPE_CALL) /* a view is told with the whole */
+        tensor = w->tensor_of[plm_graph_tensor(w->graph, tensor)->storage];
     if (plm__plan_is_kept(w->plan, tensor)) {
-        plm_program program =
-            w->graph->storages.items[plm_graph_tensor(w->graph, tensor)->storage].program;
+        plm_program program = storage->program;
         if (op <= plm_graph_tensor(w->graph, w->graph->loss[program])->producer)
             return; /* what it is kept for comes after the loss */
     }
@@ -174,10 +177,14 @@ static plm_status add_persistent(writer *w)
     return PLM_OK;
 }
 
+/* A storage is born with the first tensor on it that is written, and told as its largest. */
 static plm_status add_birth(writer *w, plm_tensor tensor)
 {
     int32_t storage = plm_graph_tensor(w->graph, tensor)->storage;
     const plm_place *place = &w->plan->places[storage];
+    if (w->live[storage])
+        return PLM_OK;
+    tensor = w->tensor_of[storage];
     if (place->takes >= 0) {
         PLM_TRY(add_free(w, w->births[place->takes]));
         w->live[place->takes] = false;
@@ -242,8 +249,7 @@ static int64_t sort_by_death(const writer *w, plm_program program, int32_t *star
     memset(starts, 0, (size_t)(positions + 1) * sizeof *starts);
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t i = 0; i < w->graph->storages.count; i++) {
-            const plm_storage *storage = &w->graph->storages.items[i];
-            if (storage->scope != PLM_SCOPE_CALL || storage->program != program)
+            if (!plm__plan_is_call(w->graph, i, program) || w->plan->places[i].home < 0)
                 continue;
             int32_t death = w->plan->places[i].death;
             if (pass == 0)
@@ -278,6 +284,17 @@ done:
     return status;
 }
 
+static void find_largest_tensors(writer *w)
+{
+    for (int64_t i = w->graph->tensors.count - 1; i >= 0; i--) {
+        const plm_tensor_info *info = &w->graph->tensors.items[i];
+        plm_tensor *largest =
+            &w->tensor_of[info->storage]; /* 0, the step record, is none of these */
+        if (*largest == 0 || info->bytes >= plm_graph_tensor(w->graph, *largest)->bytes)
+            *largest = (plm_tensor)i;
+    }
+}
+
 static plm_status start(writer *w)
 {
     size_t ops = (size_t)w->graph->ops.count, storages = (size_t)w->graph->storages.count;
@@ -289,8 +306,7 @@ static plm_status start(writer *w)
     PLM_TRY(plm_host_alloc(storages * sizeof *w->live, &w->live));
     PLM_TRY(plm_host_alloc(storages * sizeof *w->births, &w->births));
     PLM_TRY(plm_host_alloc(storages * sizeof *w->tensor_of, &w->tensor_of));
-    for (int64_t i = 0; i < w->graph->tensors.count; i++)
-        w->tensor_of[w->graph->tensors.items[i].storage] = (plm_tensor)i;
+    find_largest_tensors(w);
     return name_ops(w);
 }
 

@@ -94,6 +94,8 @@ static void find_tensors(plm_session *session)
         const plm_storage *storage = &graph->storages.items[info->storage];
         const char *name = plm_intern_text(&graph->names, info->name);
         bound_input input = {address_of(session, (plm_tensor)i), info->bytes};
+        if (info->bytes != storage->bytes) /* a view */
+            continue;
         if (info->is_output && storage->program == PLM_PROGRAM_GENERATE)
             session->logits = (plm_tensor)i;
         if (info->role == PLM_ROLE_INPUT && strcmp(name, "tokens") == 0)

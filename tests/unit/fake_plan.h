@@ -3,6 +3,7 @@
 #ifndef PLM_TEST_FAKE_PLAN_H
 #define PLM_TEST_FAKE_PLAN_H
 
+#include "plimsoll/bill.h"
 #include "plimsoll/model.h"
 #include "unit/fake_device.h"
 #include "unit/test.h"

@@ -21,6 +21,7 @@ typedef struct small_shape {
     float dropout;
     plm_attention_form attention;
     const char *recompute; /* NULL: none */
+    int64_t head_chunks;   /* 0: 1 */
     int32_t threads;       /* 0: one */
     uint64_t seed;
 } small_shape;
@@ -57,6 +58,7 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
                          .generates = true};
     if (shape->recompute)
         assert_ok(plm_recompute_parse(shape->recompute, &run->strategy.recompute));
+    run->strategy.head_chunks = shape->head_chunks ? shape->head_chunks : 1;
 }
 
 static inline void small_run_open(small_run *run, const small_shape *shape)
