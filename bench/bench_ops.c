@@ -260,6 +260,8 @@ static void run_memory_bound(bench *b, extents n)
     run_row(b, &(bench_row){PLM_OP_LAYER_NORM_GRAD_WEIGHT, "", n, true, 0});
     run_row(b, &(bench_row){PLM_OP_GELU, "4 C", wide, false, 0});
     run_row(b, &(bench_row){PLM_OP_GELU_GRAD, "4 C", wide, false, 0});
+    run_row(b, &(bench_row){PLM_OP_GELU_EXACT, "4 C", wide, false, 0});
+    run_row(b, &(bench_row){PLM_OP_GELU_EXACT_GRAD, "4 C", wide, false, 0});
     run_row(b, &(bench_row){PLM_OP_ADD, "", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_DROPOUT, "", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_POSITION_GRAD, "", n, true, 0});
@@ -268,6 +270,7 @@ static void run_memory_bound(bench *b, extents n)
     run_row(b, &(bench_row){PLM_OP_CROSS_ENTROPY_GRAD, "", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_GRADIENT_NORM, "V C", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_ADAMW, "V C", n, true, 0});
+    run_row(b, &(bench_row){PLM_OP_SGD, "V C", n, true, 0});
     run_row(b, &(bench_row){PLM_OP_INIT_NORMAL, "V C", n, false, 0});
 }
 

@@ -139,6 +139,9 @@ plm_tensor plm_linear(plm_graph *graph, plm_tensor x, plm_tensor weight, plm_ten
 /* GELU in its tanh form, any shape. */
 plm_tensor plm_gelu(plm_graph *graph, plm_tensor x);
 
+/* GELU as it is defined, by the error function, any shape. */
+plm_tensor plm_gelu_exact(plm_graph *graph, plm_tensor x);
+
 /* a + b, same shapes. */
 plm_tensor plm_add(plm_graph *graph, plm_tensor a, plm_tensor b);
 

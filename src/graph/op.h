@@ -34,7 +34,7 @@ typedef struct plm_op_attr {
     uint32_t site;     /* key of the random numbers, kept by every clone of the operation */
     bool causal;       /* ATTENTION* */
     bool accumulate;   /* effects that sum: add to what is there */
-    bool decay;        /* ADAMW: weight decay applies */
+    bool decay;        /* ADAMW, SGD: weight decay applies */
 } plm_op_attr;
 
 /*
@@ -55,6 +55,7 @@ typedef struct plm_step_record {
     float beta2;
     float epsilon;
     float clip_norm; /* 0: no clipping */
+    float momentum;
     /* written by operations */
     double loss_sum;       /* of the window; set to 0 by the host before it */
     float gradient_norm;   /* before clipping */

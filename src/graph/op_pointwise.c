@@ -16,6 +16,18 @@ PLM_GRADIENT_RULE(gelu)
         plm__op_append(graph, PLM_OP_GELU_GRAD, NULL, (plm_tensor[]){dout[0], op->in[0]}, NULL);
 }
 
+plm_tensor plm_gelu_exact(plm_graph *graph, plm_tensor x)
+{
+    return plm__op_append(graph, PLM_OP_GELU_EXACT, NULL, &x, NULL);
+}
+
+/* Keeps x. */
+PLM_GRADIENT_RULE(gelu_exact)
+{
+    din[0] = plm__op_append(graph, PLM_OP_GELU_EXACT_GRAD, NULL, (plm_tensor[]){dout[0], op->in[0]},
+                            NULL);
+}
+
 plm_tensor plm_add(plm_graph *graph, plm_tensor a, plm_tensor b)
 {
     if (!plm__graph_check(graph, PLM_OK) || a == PLM_TENSOR_NONE || b == PLM_TENSOR_NONE)

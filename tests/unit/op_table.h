@@ -37,6 +37,7 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(LAYER_NORM, "layer norm", IN("BTC", "C", "C"), OUT("BTC", "BT", "BT")),
     ROW(LINEAR, "linear", IN("BTK", "NK", "N"), OUT("BTN")),
     ROW(GELU, "gelu", IN("BTC"), OUT("BTC")),
+    ROW(GELU_EXACT, "exact gelu", IN("BTC"), OUT("BTC")),
     ROW(ADD, "add", IN("BTC", "BTC"), OUT("BTC")),
     ROW(DROPOUT, "dropout", IN("BTC"), OUT("BTC")),
     ROW(ATTENTION, "attention", IN("BT3C"), OUT("BTC", "BHT")),
@@ -56,6 +57,7 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(LINEAR_GRAD_WEIGHT, "linear grad weight", IN("BTK", "BTN"), EFFECT("NK")),
     ROW(LINEAR_GRAD_BIAS, "linear grad bias", IN("BTN"), EFFECT("N")),
     ROW(GELU_GRAD, "gelu grad", IN("BTC", "BTC"), OUT("BTC")),
+    ROW(GELU_EXACT_GRAD, "exact gelu grad", IN("BTC", "BTC"), OUT("BTC")),
     ROW(ATTENTION_GRAD, "attention grad", IN("BTC", "BT3C", "BTC", "BHT"), OUT("BT3C")),
     ROW(ATTENTION_GRAD_PROBS, "attention grad probs", IN("BTC", "BT3C"), OUT("BHTT")),
     ROW(SOFTMAX_GRAD, "softmax grad", IN("BHTT", "BHTT"), OUT("BHTT")),
@@ -63,6 +65,7 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(CROSS_ENTROPY_GRAD, "cross entropy grad", IN("BTV", "#BT", "BT"), OUT("BTV")),
     ROW(GRADIENT_NORM, "gradient norm", IN("VC", "PC", "C")),
     ROW(ADAMW, "adamw", IN("VC"), EFFECT("VC", "VC", "VC")),
+    ROW(SGD, "sgd", IN("VC"), EFFECT("VC", "VC")),
     ROW(INIT_NORMAL, "init normal", EFFECT("VC")),
     ROW(INIT_CONSTANT, "init constant", EFFECT("VC")),
 };

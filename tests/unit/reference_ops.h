@@ -86,6 +86,12 @@ static inline void ref_gelu(reference *r)
     }
 }
 
+static inline void ref_gelu_exact(reference *r)
+{
+    for (int64_t i = 0; i < r->in_count[0]; i++)
+        r->out[0][i] = r->in[0][i] / 2 * (1 + erf(r->in[0][i] / sqrt(2)));
+}
+
 static inline void ref_add(reference *r)
 {
     for (int64_t i = 0; i < r->in_count[0]; i++)
@@ -303,6 +309,15 @@ static inline void ref_gelu_grad(reference *r)
     }
 }
 
+static inline void ref_gelu_exact_grad(reference *r)
+{
+    for (int64_t i = 0; i < r->in_count[0]; i++) {
+        double x = r->in[1][i];
+        r->out[0][i] =
+            r->in[0][i] * ((1 + erf(x / sqrt(2))) / 2 + x * exp(-x * x / 2) / sqrt(2 * M_PI));
+    }
+}
+
 /* dq, dk and dv of one pair of positions, given its probability and its score's gradient. */
 static inline void ref_attention_pair(reference *r, const double *dout, const double *qkv,
                                       int64_t b, int64_t h, int64_t i, int64_t j, double prob,
@@ -406,6 +421,17 @@ static inline void ref_adamw(reference *r)
                       (sqrt(*v / (1 - pow(beta2, s->update_count))) + (double)s->epsilon);
         double decay = r->attr.decay ? (double)s->weight_decay : 0;
         *p -= (double)s->learning_rate * (step + decay * *p);
+    }
+}
+
+static inline void ref_sgd(reference *r)
+{
+    const plm_step_record *s = &r->step;
+    double decay = r->attr.decay ? (double)s->weight_decay : 0;
+    for (int64_t i = 0; i < r->in_count[0]; i++) {
+        double *p = r->effect[0] + i, *m = r->effect[1] + i;
+        *m = (double)s->momentum * *m + (double)s->clip_scale * r->in[0][i] + decay * *p;
+        *p -= (double)s->learning_rate * *m;
     }
 }
 

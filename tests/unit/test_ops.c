@@ -20,6 +20,7 @@ static reference_op *const references[PLM_OP_COUNT] = {
     [PLM_OP_LAYER_NORM] = ref_layer_norm,
     [PLM_OP_LINEAR] = ref_linear,
     [PLM_OP_GELU] = ref_gelu,
+    [PLM_OP_GELU_EXACT] = ref_gelu_exact,
     [PLM_OP_ADD] = ref_add,
     [PLM_OP_DROPOUT] = ref_dropout,
     [PLM_OP_ATTENTION] = ref_attention,
@@ -37,6 +38,7 @@ static reference_op *const references[PLM_OP_COUNT] = {
     [PLM_OP_LINEAR_GRAD_WEIGHT] = ref_linear_grad_weight,
     [PLM_OP_LINEAR_GRAD_BIAS] = ref_linear_grad_bias,
     [PLM_OP_GELU_GRAD] = ref_gelu_grad,
+    [PLM_OP_GELU_EXACT_GRAD] = ref_gelu_exact_grad,
     [PLM_OP_ATTENTION_GRAD] = ref_attention_grad,
     [PLM_OP_ATTENTION_GRAD_PROBS] = ref_attention_grad_probs,
     [PLM_OP_SOFTMAX_GRAD] = ref_softmax_grad,
@@ -44,6 +46,7 @@ static reference_op *const references[PLM_OP_COUNT] = {
     [PLM_OP_CROSS_ENTROPY_GRAD] = ref_cross_entropy_grad,
     [PLM_OP_GRADIENT_NORM] = ref_gradient_norm,
     [PLM_OP_ADAMW] = ref_adamw,
+    [PLM_OP_SGD] = ref_sgd,
     [PLM_OP_INIT_NORMAL] = ref_init_normal,
     [PLM_OP_INIT_CONSTANT] = ref_init_constant,
 };
@@ -183,6 +186,7 @@ static plm_step_record step_record(void)
                              .beta2 = 0.95f,
                              .epsilon = 1e-8f,
                              .clip_norm = 1.0f,
+                             .momentum = 0.8f,
                              .clip_scale = 0.5f,
                              .update_count = 2};
 }
@@ -501,6 +505,7 @@ static const gradient_pair pairs[] = {
     {PLM_OP_LINEAR, PLM_OP_LINEAR_GRAD_WEIGHT, 1, "ad", 0},
     {PLM_OP_LINEAR, PLM_OP_LINEAR_GRAD_BIAS, 2, "d", 0},
     {PLM_OP_GELU, PLM_OP_GELU_GRAD, 0, "da", -1},
+    {PLM_OP_GELU_EXACT, PLM_OP_GELU_EXACT_GRAD, 0, "da", -1},
     {PLM_OP_DROPOUT, PLM_OP_DROPOUT, 0, "d", -1},
     {PLM_OP_ATTENTION, PLM_OP_ATTENTION_GRAD, 0, "daxy", -1},
     {PLM_OP_SOFTMAX, PLM_OP_SOFTMAX_GRAD, 0, "dx", -1},
@@ -695,14 +700,12 @@ static void a_dropout_mask_does_not_depend_on_the_micro_batch(void **state)
     plm_device_destroy(device);
 }
 
-static void a_gradient_that_is_not_finite_skips_the_update(void **state)
+static void assert_skipped(plm_device *device, plm_op_kind optimizer)
 {
-    (void)state;
-    plm_device *device = open_device(2);
     fixture norm, update;
     const extents *n = &shapes[1];
     fixture_open(&norm, device, PLM_OP_GRADIENT_NORM, *n, attributes(n, false, false));
-    fixture_open(&update, device, PLM_OP_ADAMW, *n, attributes(n, false, false));
+    fixture_open(&update, device, optimizer, *n, attributes(n, false, false));
     ((float *)norm.launch.in[1].data)[3] = NAN;
     run_op(device, &norm.launch);
     assert_int_equal(norm.step.skip, 1);
@@ -716,6 +719,14 @@ static void a_gradient_that_is_not_finite_skips_the_update(void **state)
     free(before);
     fixture_close(&norm);
     fixture_close(&update);
+}
+
+static void a_gradient_that_is_not_finite_skips_the_update(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(2);
+    assert_skipped(device, PLM_OP_ADAMW);
+    assert_skipped(device, PLM_OP_SGD);
     plm_device_destroy(device);
 }
 
@@ -760,6 +771,26 @@ static void exponential_and_sigmoid_are_right_to_a_few_units(void **state)
     assert_true(isnan(plm_exp(NAN)));
 }
 
+static void the_normal_distribution_is_right_to_a_few_units(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (double wide = -13.2; wide < 13.3; wide += 0.000037) {
+        float x = (float)wide;
+        double truth = erfc(-(double)x / sqrt(2)) / 2;
+        float found = plm_normal_below(x, plm_exp(-0.5f * x * x));
+        worst = fmax(worst, fabs((double)found - truth));
+        if (x < 0)
+            assert_true(units(found, truth) < 5 + (double)(x * x) / 2);
+    }
+    print_message("worst error of the normal distribution %.2e\n", worst);
+    assert_true(worst < 1.2e-7);
+    assert_true(plm_normal_below(0.0f, 1.0f) == 0.5f);
+    assert_true(plm_normal_below(20.0f, plm_exp(-200.0f)) == 1.0f);
+    assert_true(plm_normal_below(-20.0f, plm_exp(-200.0f)) == 0.0f);
+    assert_true(isnan(plm_normal_below(NAN, NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -776,6 +807,7 @@ int main(void)
         cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_update),
         cmocka_unit_test(a_long_gradient_norm_is_exact_to_fp32),
         cmocka_unit_test(exponential_and_sigmoid_are_right_to_a_few_units),
+        cmocka_unit_test(the_normal_distribution_is_right_to_a_few_units),
     };
     return run_test_group(tests);
 }

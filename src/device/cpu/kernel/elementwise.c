@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Elementwise kernels: gelu, its gradient, and the sum of two tensors. Any contiguous shape; work
- * is cut into chunks of PLM_CHUNK elements. The output may be either input.
+ * Elementwise kernels: gelu in both forms, their gradients, and the sum of two tensors. Any
+ * contiguous shape; work is cut into chunks of PLM_CHUNK elements. The output may be either input.
  */
 #include "device/cpu/kernel/kernel.h"
 #include "device/cpu/kernel/vector_math.h"
@@ -10,6 +10,8 @@
  * sigmoid of 2u, it is x sigmoid(2u), which keeps its precision for negative x. */
 #define GELU_SLOPE 1.5957691216f /* 2 sqrt(2/pi) */
 #define GELU_CUBE  0.044715f
+
+#define NORMAL_PEAK 0.3989422804f /* density of the normal distribution at 0: 1 / sqrt(2 pi) */
 
 static void gelu_chunk(const float *x, float *out, int64_t count)
 {
@@ -51,6 +53,45 @@ void KERNEL(gelu_grad)(const plm_launch *launch, int threads)
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i += PLM_CHUNK)
         gelu_grad_chunk(dy + i, x + i, dx + i, plm_min(PLM_CHUNK, count - i));
+}
+
+static void gelu_exact_chunk(const float *x, float *out, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        out[i] = x[i] * plm_normal_below(x[i], plm_exp(-0.5f * x[i] * x[i]));
+}
+
+void KERNEL(gelu_exact)(const plm_launch *launch, int threads)
+{
+    const float *x = launch->in[0].data; /* any shape */
+    float *out = launch->out[0].data;
+    int64_t count = plm_operand_count(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
+    for (int64_t i = 0; i < count; i += PLM_CHUNK)
+        gelu_exact_chunk(x + i, out + i, plm_min(PLM_CHUNK, count - i));
+}
+
+/* With gelu(x) = x below(x), where below' is the normal density: d gelu / dx = below + x density.
+ */
+static void gelu_exact_grad_chunk(const float *dy, const float *x, float *dx, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        float power = plm_exp(-0.5f * x[i] * x[i]);
+        dx[i] = dy[i] * (plm_normal_below(x[i], power) + x[i] * power * NORMAL_PEAK);
+    }
+}
+
+void KERNEL(gelu_exact_grad)(const plm_launch *launch, int threads)
+{
+    const float *dy = launch->in[0].data; /* any shape */
+    const float *x = launch->in[1].data;
+    float *dx = launch->out[0].data;
+    int64_t count = plm_operand_count(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
+    for (int64_t i = 0; i < count; i += PLM_CHUNK)
+        gelu_exact_grad_chunk(dy + i, x + i, dx + i, plm_min(PLM_CHUNK, count - i));
 }
 
 static void add_chunk(const float *a, const float *b, float *out, int64_t count)

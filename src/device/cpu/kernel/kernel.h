@@ -26,6 +26,7 @@
     ROW(POSITION, position)                                                                        \
     ROW(LAYER_NORM, layer_norm)                                                                    \
     ROW(GELU, gelu)                                                                                \
+    ROW(GELU_EXACT, gelu_exact)                                                                    \
     ROW(ADD, add)                                                                                  \
     ROW(DROPOUT, dropout)                                                                          \
     ROW(ATTENTION, attention)                                                                      \
@@ -41,6 +42,7 @@
     ROW(LAYER_NORM_GRAD_WEIGHT, layer_norm_grad_weight)                                            \
     ROW(LINEAR_GRAD_BIAS, linear_grad_bias)                                                        \
     ROW(GELU_GRAD, gelu_grad)                                                                      \
+    ROW(GELU_EXACT_GRAD, gelu_exact_grad)                                                          \
     ROW(ATTENTION_GRAD, attention_grad)                                                            \
     ROW(ATTENTION_GRAD_PROBS, attention_grad_probs)                                                \
     ROW(SOFTMAX_GRAD, softmax_grad)                                                                \
@@ -48,6 +50,7 @@
     ROW(CROSS_ENTROPY_GRAD, cross_entropy_grad)                                                    \
     ROW(GRADIENT_NORM, gradient_norm)                                                              \
     ROW(ADAMW, adamw)                                                                              \
+    ROW(SGD, sgd)                                                                                  \
     ROW(INIT_NORMAL, init_normal)                                                                  \
     ROW(INIT_CONSTANT, init_constant)
 

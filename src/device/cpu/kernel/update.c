@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The update: norm of all gradients with the scale that clips them, and AdamW. Both work on flat
- * tensors of any length. The norm's chunks are summed in their order, NORM_GROUP at a time, so that
- * it is the same for any number of threads and needs no workspace.
+ * The update: norm of all gradients with the scale that clips them, AdamW, and SGD with momentum.
+ * All work on flat tensors of any length. The norm's chunks are summed in their order, NORM_GROUP
+ * at a time, so that it is the same for any number of threads and needs no workspace.
  */
 #include <math.h>
 
@@ -97,4 +97,29 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i += PLM_CHUNK)
         adamw_chunk(&job, grad + i, p + i, m + i, v + i, plm_min(PLM_CHUNK, count - i));
+}
+
+static void sgd_chunk(const plm_step_record *step, float decay, const float *grad, float *p,
+                      float *m, int64_t count)
+{
+    float clip = step->clip_scale, momentum = step->momentum, rate = step->learning_rate;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        m[i] = momentum * m[i] + (clip * grad[i] + decay * p[i]);
+        p[i] -= rate * m[i];
+    }
+}
+
+void KERNEL(sgd)(const plm_launch *launch, int threads)
+{
+    const plm_step_record *step = launch->step;
+    const float *grad = launch->in[0].data; /* [N] */
+    float *p = launch->effect[0].data, *m = launch->effect[1].data;
+    int64_t count = plm_operand_count(&launch->in[0]);
+    float decay = launch->attr.decay ? step->weight_decay : 0.0f;
+    if (step->skip)
+        return;
+#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
+    for (int64_t i = 0; i < count; i += PLM_CHUNK)
+        sgd_chunk(step, decay, grad + i, p + i, m + i, plm_min(PLM_CHUNK, count - i));
 }

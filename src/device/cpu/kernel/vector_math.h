@@ -44,4 +44,30 @@ static inline float plm_sigmoid(float x)
     return 1.0f / (1.0f + plm_exp(-x));
 }
 
+/*
+ * The share of the normal distribution that lies below x, (1 + erf(x / sqrt 2)) / 2, given `power`
+ * = e^(-x^2 / 2), which a caller needs too. Its error is at most 1.2e-7; below 0, where the share
+ * is small, it is at most 5 + x^2 / 2 units in the last place, to which the rounding of x^2 adds.
+ *
+ * The share beyond a = |x| is power times a slowly falling function, here t polynomial(s) with
+ * t = 1 / (1 + 0.4 a) and s = 1 - t computed as 0.4 a t, so that nothing cancels near 0. The
+ * polynomial, found by Remez's exchange for a from 0 to 13.3, has a relative error of 1.5e-8.
+ */
+static inline float plm_normal_below(float x, float power)
+{
+    float scaled = 0.4f * fabsf(x), t = 1.0f / (1.0f + scaled), s = scaled * t;
+    float tail = -0.0319045113f;
+    tail = tail * s + 0.112007917f;
+    tail = tail * s - 0.125858351f;
+    tail = tail * s + 0.0559882067f;
+    tail = tail * s - 0.0605143909f;
+    tail = tail * s + 0.0226827003f;
+    tail = tail * s + 0.116681399f;
+    tail = tail * s + 0.0678511873f;
+    tail = tail * s - 0.49735734f;
+    tail = tail * s + 0.500000007f;
+    float beyond = power * t * tail;
+    return x < 0.0f ? beyond : 1.0f - beyond;
+}
+
 #endif
