@@ -62,7 +62,7 @@ static plm_graph *build(const plm_job *job, const plm_strategy *strategy)
         build_program(graph, job, (plm_program)program, strategy->micro_batch);
         die_unless(plm_pass_backward(graph));
     }
-    die_unless(plm_pass_update(graph));
+    die_unless(plm_pass_update(graph, job->optimizer));
     build_program(graph, job, PLM_PROGRAM_EVALUATE, strategy->micro_batch);
     build_program(graph, job, PLM_PROGRAM_GENERATE, 1);
     die_unless(plm_pass_initialize(graph));

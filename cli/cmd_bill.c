@@ -16,7 +16,8 @@ typedef struct bill_settings {
     int64_t rows;
     bool json;
     const char *recompute;
-    int precision, optimizer; /* what is built is the only choice */
+    int optimizer;
+    int precision; /* what is built is the only choice */
 } bill_settings;
 
 static const plm_option options[] = {
@@ -30,8 +31,8 @@ static const plm_option options[] = {
      "tokens of a sequence; default: the model's context", NULL},
     {"precision", PLM_OPTION_CHOICE, offsetof(bill_settings, precision), "TYPE", "fp32", "fp32",
      "of weights and activations", NULL},
-    {"optimizer", PLM_OPTION_CHOICE, offsetof(bill_settings, optimizer), "NAME", "adamw", "adamw",
-     "what updates the parameters", NULL},
+    {"optimizer", PLM_OPTION_CHOICE, offsetof(bill_settings, optimizer), "NAME", "adamw",
+     "adamw|sgd", "what updates the parameters: sgd keeps one moment, adamw two", NULL},
     {"attention", PLM_OPTION_CHOICE, offsetof(bill_settings, attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
     {"recompute", PLM_OPTION_TEXT, offsetof(bill_settings, recompute), "RUNG", "none", NULL,
@@ -88,7 +89,8 @@ static plm_status make_plan(const plm_model *model, const bill_settings *setting
                    .sequence = settings->sequence ? settings->sequence : model->context,
                    .trains = true,
                    .evaluates = true,
-                   .generates = true};
+                   .generates = true,
+                   .optimizer = (plm_optimizer)settings->optimizer};
     plm_device *device = NULL;
     plm_status status = plm_device_create_cpu(0, 0, &device);
     if (status == PLM_OK)

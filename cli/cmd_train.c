@@ -29,6 +29,8 @@ typedef struct train_options {
     const char *recompute;
     const char *strategy;
     int64_t steps;
+    int optimizer;
+    double momentum;
     double learning_rate;
     int64_t warmup;
     double weight_decay;
@@ -66,6 +68,10 @@ static const plm_option options[] = {
     {"strategy", PLM_OPTION_TEXT, offsetof(train_options, strategy), "FILE", NULL, NULL,
      "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
     {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},
+    {"optimizer", PLM_OPTION_CHOICE, offsetof(train_options, optimizer), "NAME", "adamw",
+     "adamw|sgd", "what updates the parameters: sgd keeps one moment, adamw two", NULL},
+    {"momentum", PLM_OPTION_REAL, offsetof(train_options, momentum), "SHARE", "0.9", NULL,
+     "of the last step that sgd keeps", NULL},
     {"lr", PLM_OPTION_REAL, offsetof(train_options, learning_rate), "RATE", "6e-4", NULL,
      "largest learning rate; falls to a tenth along a cosine", NULL},
     {"warmup", PLM_OPTION_INTEGER, offsetof(train_options, warmup), "N", NULL, NULL,
@@ -122,7 +128,9 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->sequence = o->sequence ? o->sequence : settings->model.context;
     settings->steps = o->steps;
     settings->warmup = o->warmup >= 0 ? o->warmup : o->steps / 20;
+    settings->optimizer = (plm_optimizer)o->optimizer;
     settings->hyper = plm_hyper_default();
+    settings->hyper.momentum = (float)o->momentum;
     settings->hyper.learning_rate = (float)o->learning_rate;
     settings->hyper.weight_decay = (float)o->weight_decay;
     settings->hyper.clip_norm = (float)o->clip;

@@ -13,6 +13,7 @@
 
 #include "plimsoll/device.h"
 #include "plimsoll/graph.h"
+#include "plimsoll/optimizer.h"
 #include "plimsoll/trace.h"
 
 #ifdef __cplusplus
@@ -43,8 +44,9 @@ typedef struct plm_job {
     int64_t sequence; /* tokens of each */
     bool trains; /* INITIALIZE, FIRST, NEXT (when the micro-batch is smaller than the batch), UPDATE
                   */
-    bool evaluates; /* EVALUATE, at the micro-batch */
-    bool generates; /* GENERATE, one sequence */
+    bool evaluates;          /* EVALUATE, at the micro-batch */
+    bool generates;          /* GENERATE, one sequence */
+    plm_optimizer optimizer; /* of UPDATE; decides which moments are held */
 } plm_job;
 
 typedef struct plm_plan plm_plan;
@@ -54,6 +56,7 @@ typedef struct plm_plan_summary {
     plm_strategy strategy; /* with the micro-batch chosen */
     int64_t batch;
     int64_t sequence;
+    plm_optimizer optimizer;      /* of a job that trains */
     int64_t parameter_count;      /* elements; a tied weight counts once */
     size_t persistent_bytes;      /* run and window storages, each rounded to the granule */
     size_t transient_bytes;       /* the largest packing of a program */

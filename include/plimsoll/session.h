@@ -18,13 +18,14 @@ typedef struct plm_session plm_session;
 /* The scalars of one update. */
 typedef struct plm_hyper {
     float learning_rate;
-    float weight_decay; /* of the parameters that decay */
-    float beta1, beta2, epsilon;
-    float clip_norm; /* largest global norm of the gradient, 0: no clipping */
+    float weight_decay;          /* of the parameters that decay */
+    float beta1, beta2, epsilon; /* AdamW's */
+    float clip_norm;             /* largest global norm of the gradient, 0: no clipping */
+    float momentum;              /* SGD's, in [0, 1) */
 } plm_hyper;
 
 /* AdamW as GPT-2 is trained: learning rate 6e-4, decay 0.1, betas 0.9 and 0.95, epsilon 1e-8,
- * clipping at 1. */
+ * clipping at 1; momentum 0.9. */
 plm_hyper plm_hyper_default(void);
 
 typedef struct plm_step_result {

@@ -22,13 +22,14 @@ extern "C" {
 
 typedef struct plm_train_settings {
     plm_model model;
-    const char *data_path;  /* borrowed until the trainer ends */
-    size_t budget_bytes;    /* 0: the memory that this machine has available */
-    plm_strategy strategy;  /* micro-batch 0: the largest that fits */
-    int64_t batch;          /* sequences in one update */
-    int64_t sequence;       /* tokens of each; longer than the model's context enlarges its table */
-    int64_t steps;          /* updates */
-    int64_t warmup;         /* updates over which the learning rate rises from 0 */
+    const char *data_path; /* borrowed until the trainer ends */
+    size_t budget_bytes;   /* 0: the memory that this machine has available */
+    plm_strategy strategy; /* micro-batch 0: the largest that fits */
+    int64_t batch;         /* sequences in one update */
+    int64_t sequence;      /* tokens of each; longer than the model's context enlarges its table */
+    int64_t steps;         /* updates */
+    int64_t warmup;        /* updates over which the learning rate rises from 0 */
+    plm_optimizer optimizer;
     plm_hyper hyper;        /* learning_rate is the largest; it falls to a tenth along a cosine */
     uint64_t seed;          /* of first values, data order and dropout */
     int64_t eval_every;     /* updates between evaluations, 0: only at the end */
@@ -83,7 +84,8 @@ typedef struct plm_train_result {
     bool last_granule_written;
     size_t resident_growth_bytes; /* by the operating system: resident now less resident just before
                                      planning */
-    plm_strategy strategy;        /* that ran: given back, it fixes every choice */
+    plm_optimizer optimizer;
+    plm_strategy strategy; /* that ran: given back, it fixes every choice */
 } plm_train_result;
 
 /*

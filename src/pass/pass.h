@@ -5,6 +5,7 @@
 #define PLM_PASS_PASS_H
 
 #include "graph/graph.h"
+#include "plimsoll/optimizer.h"
 
 /*
  * Appends to the current program (FIRST or NEXT) the operations that make the gradients of every
@@ -29,9 +30,11 @@ PLM_MUST_USE plm_status plm_pass_chunk(plm_graph *graph);
  */
 PLM_MUST_USE plm_status plm_pass_recompute(plm_graph *graph);
 
-/* Builds UPDATE: the global norm of all gradients, then AdamW over each decay group's flat
- * storages. */
-PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph);
+/*
+ * Builds UPDATE: the global norm of all gradients, then the optimizer over each decay group's flat
+ * storages. PLM_ERROR_ARGUMENT for an optimizer that is none.
+ */
+PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer);
 
 /* Builds INITIALIZE: every parameter's first values. Moments and gradients start as zero bytes. */
 PLM_MUST_USE plm_status plm_pass_initialize(plm_graph *graph);

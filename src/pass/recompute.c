@@ -21,7 +21,7 @@ typedef struct rewrite {
 
 static bool is_activation_function(plm_op_kind kind)
 {
-    return kind == PLM_OP_GELU;
+    return kind == PLM_OP_GELU || kind == PLM_OP_GELU_EXACT;
 }
 
 static bool is_attention(plm_op_kind kind)

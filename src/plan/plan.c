@@ -44,7 +44,7 @@ static plm_status build_programs(plm_graph *graph, const plm_job *job)
         PLM_TRY(build_program(graph, job, PLM_PROGRAM_FIRST, micro_batch));
         if (micro_batch < job->batch)
             PLM_TRY(build_program(graph, job, PLM_PROGRAM_NEXT, micro_batch));
-        PLM_TRY(plm_pass_update(graph));
+        PLM_TRY(plm_pass_update(graph, job->optimizer));
     }
     if (job->evaluates)
         PLM_TRY(build_program(graph, job, PLM_PROGRAM_EVALUATE, micro_batch));
@@ -129,6 +129,7 @@ static plm_status make(const plm_job *job, const plm_strategy *strategy, plm_dev
     plan->summary.strategy = *strategy;
     plan->summary.batch = job->batch;
     plan->summary.sequence = job->sequence;
+    plan->summary.optimizer = job->optimizer;
     PLM_TRY(plm_graph_create(strategy, &plan->graph));
     PLM_TRY(build_programs(plan->graph, job));
     PLM_TRY(ask_workspaces(plan, device));

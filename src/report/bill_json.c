@@ -67,6 +67,7 @@ static void write_run(const plm_bill *bill, plm_json_writer *json)
     plm_json_int(json, "micro_batch", strategy->micro_batch);
     plm_json_int(json, "sequence", bill->plan.sequence);
     plm_json_int(json, "parameter_count", bill->plan.parameter_count);
+    plm_json_text(json, "optimizer", plm_optimizer_text(bill->plan.optimizer));
     plm_json_begin_object(json, "strategy");
     plm_json_int(json, "micro_batch", strategy->micro_batch);
     plm_json_text(json, "precision", plm_dtype_text(strategy->precision));

@@ -66,7 +66,7 @@ static void add_head(const bill_page *page)
     plm_text_add(&run, " · sequence %lld · %s · %s attention", (long long)plan->sequence,
                  plm_dtype_text(strategy->precision), plm_attention_text(strategy->attention));
     if (page->bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
-        plm_text_add(&run, " · AdamW"); /* the one optimizer that there is */
+        plm_text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
     if (head.status == PLM_OK && run.status == PLM_OK) {
         add_heading(page, head.items);
         plm_text_wrap(page->out, run.items, page->columns, 0);

@@ -52,7 +52,8 @@ plm_hyper plm_hyper_default(void)
                        .beta1 = 0.9f,
                        .beta2 = 0.95f,
                        .epsilon = 1e-8f,
-                       .clip_norm = 1.0f};
+                       .clip_norm = 1.0f,
+                       .momentum = 0.9f};
 }
 
 static uint8_t *address_of(const plm_session *session, plm_tensor tensor)
@@ -303,6 +304,7 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
     record->beta2 = hyper->beta2;
     record->epsilon = hyper->epsilon;
     record->clip_norm = hyper->clip_norm;
+    record->momentum = hyper->momentum;
     PLM_TRY(run_window(session, true, sequences, tokens, targets));
     PLM_TRY(run_program(session, PLM_PROGRAM_UPDATE));
     PLM_TRY(read_record(session));
@@ -371,6 +373,11 @@ static uint8_t *part_address(const plm_session *session, int64_t index, plm_para
     return address_of(session,
                       session->plan->graph->parameters.items[index].flat[part_flats[part]]) +
            offset;
+}
+
+bool plm__session_has_part(const plm_session *session, int64_t index, plm_parameter_part part)
+{
+    return session->plan->graph->parameters.items[index].flat[part_flats[part]] != PLM_TENSOR_NONE;
 }
 
 plm_status plm__session_copy_out(plm_session *session, int64_t index, plm_parameter_part part,

@@ -15,7 +15,12 @@ int64_t plm__session_parameter_count(const plm_session *session);
 const char *plm__session_parameter(const plm_session *session, int64_t index, int32_t *rank,
                                    const int64_t **shape);
 
-/* Copies `bytes` from `offset` of a parameter's part, both within it. */
+/* Whether the plan holds this part: moments are held of what learns, as many as the optimizer
+ * wants.
+ */
+bool plm__session_has_part(const plm_session *session, int64_t index, plm_parameter_part part);
+
+/* Copies `bytes` from `offset` of a part that the plan holds, both within it. */
 PLM_MUST_USE plm_status plm__session_copy_out(plm_session *session, int64_t index,
                                               plm_parameter_part part, size_t offset, size_t bytes,
                                               void *to);

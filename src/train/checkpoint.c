@@ -16,7 +16,7 @@
 
 enum { PIECE_BYTES = 1 << 20, NAME_MAX_BYTES = 300 };
 
-/* What of a parameter is saved, and the end of its name in the file. */
+/* What of a parameter is saved where the plan holds it, and the end of its name in the file. */
 static const struct {
     plm_parameter_part part;
     const char *suffix;
@@ -41,8 +41,9 @@ static void tell_identity(const plm_train_settings *s, identity *who)
              "gpt layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
              " vocab=%" PRId64 " dropout=%.9g",
              m->layers, m->width, m->heads, m->context, m->vocab, (double)m->dropout);
-    snprintf(who->run, sizeof who->run, "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64,
-             s->seed, s->batch, s->sequence);
+    snprintf(who->run, sizeof who->run,
+             "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
+             s->batch, s->sequence, plm_optimizer_text(s->optimizer));
 }
 
 static plm_status file_path(const char *folder, int64_t step, char path[4096])
@@ -130,6 +131,8 @@ static plm_status declare_all(plm_safetensors_writer *writer, const plm_session 
         const char *name = plm__session_parameter(session, i, &rank, &shape);
         for (int p = 0; p < PART_COUNT; p++) {
             char full[NAME_MAX_BYTES];
+            if (!plm__session_has_part(session, i, parts[p].part))
+                continue;
             snprintf(full, sizeof full, "%s%s", name, parts[p].suffix);
             PLM_TRY(plm_safetensors_declare(writer, full, PLM_DTYPE_F32, rank, shape));
         }
@@ -143,8 +146,9 @@ static plm_status append_all(plm_safetensors_writer *writer, plm_session *sessio
         int32_t rank;
         const int64_t *shape;
         plm__session_parameter(session, i, &rank, &shape);
-        size_t bytes = parameter_bytes(rank, shape);
+        size_t whole = parameter_bytes(rank, shape);
         for (int p = 0; p < PART_COUNT; p++) {
+            size_t bytes = plm__session_has_part(session, i, parts[p].part) ? whole : 0;
             for (size_t done = 0; done < bytes;) {
                 size_t count = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
                 PLM_TRY(plm__session_copy_out(session, i, parts[p].part, done, count, piece));
@@ -226,6 +230,8 @@ static plm_status check_tensors(const char *path, const plm_safetensors *file,
         const int64_t *shape;
         const char *name = plm__session_parameter(session, i, &rank, &shape);
         for (int p = 0; p < PART_COUNT; p++) {
+            if (!plm__session_has_part(session, i, parts[p].part))
+                continue;
             const plm_safetensor *tensor = find_part(file, name, p);
             PLM_FAIL_IF(!tensor || tensor->dtype != PLM_DTYPE_F32 || tensor->rank != rank ||
                             memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) != 0,
@@ -261,6 +267,8 @@ static plm_status copy_tensors(const plm_safetensors *file, plm_session *session
         const int64_t *shape;
         const char *name = plm__session_parameter(session, i, &rank, &shape);
         for (int p = 0; p < PART_COUNT; p++) {
+            if (!plm__session_has_part(session, i, parts[p].part))
+                continue;
             const plm_safetensor *tensor = find_part(file, name, p);
             PLM_TRY(
                 plm__session_copy_in(session, i, parts[p].part, 0, tensor->bytes, tensor->data));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checkpoints: a folder of safetensors files "step-00000040.safetensors", each a whole state by
- * name: every parameter and its two moments, the counters, and what the run is (model, seed, batch,
- * sequence, data). Never an image of the arena, so another budget can resume it. The order of the
- * data and the dropout masks are pure functions of seed and step, so the step is all that there is
- * to save of them.
+ * name: every parameter and its moments, the counters, and what the run is (model, seed, batch,
+ * sequence, optimizer). Never an image of the arena, so another budget can resume it. The order of
+ * the data and the dropout masks are pure functions of seed and step, so the step is all that there
+ * is to save of them.
  *
  * A file comes to be whole or not at all; a run killed at any instant leaves the last whole one.
  */
@@ -24,7 +24,7 @@ PLM_MUST_USE plm_status plm__checkpoint_save(const char *folder, int64_t keep,
 /*
  * Loads the newest checkpoint of `folder`; *step = its updates. Everything is checked before
  * anything is written: PLM_ERROR_IO for no checkpoint, PLM_ERROR_FORMAT for a damaged one,
- * PLM_ERROR_ARGUMENT for one of another model, seed, batch, sequence or data.
+ * PLM_ERROR_ARGUMENT for one of another model, seed, batch, sequence or optimizer.
  */
 PLM_MUST_USE plm_status plm__checkpoint_load(const char *folder, const plm_train_settings *settings,
                                              plm_session *session, int64_t *step);

@@ -43,6 +43,7 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm_json_real(&w, "bigram_loss", result->bigram_loss);
     plm_json_real(&w, "tokens_per_second", result->tokens_per_second);
     plm_json_real(&w, "seconds", result->seconds);
+    plm_json_text(&w, "optimizer", plm_optimizer_text(result->optimizer));
     plm__strategy_json(&w, "strategy", &result->strategy);
     plm_json_end(&w);
     return plm_json_finish(&w, line);

@@ -53,6 +53,8 @@ static plm_status check_settings(const plm_train_settings *s)
     PLM_FAIL_IF(!is_rate(s->hyper.clip_norm) || !is_rate(s->hyper.weight_decay), PLM_ERROR_ARGUMENT,
                 "wanted clipping and weight decay of 0 or more, found %g and %g",
                 (double)s->hyper.clip_norm, (double)s->hyper.weight_decay);
+    PLM_FAIL_IF(!(s->hyper.momentum >= 0 && s->hyper.momentum < 1), PLM_ERROR_ARGUMENT,
+                "wanted a momentum of at least 0 and under 1, found %g", (double)s->hyper.momentum);
     return PLM_OK;
 }
 
@@ -85,7 +87,8 @@ static plm_status start(plm_trainer *trainer)
                              .sequence = s->sequence,
                              .trains = true,
                              .evaluates = true,
-                             .generates = true};
+                             .generates = true,
+                             .optimizer = s->optimizer};
     PLM_TRY(plm_corpus_open(s->data_path, s->sequence, s->model.vocab, &trainer->corpus));
     /* Reads every page of the text, so that none of them counts as growth of the run. */
     PLM_TRY(plm_corpus_bigram_loss(trainer->corpus, &trainer->bigram_loss));
@@ -274,6 +277,7 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
     plm_train_result made = {.bigram_loss = trainer->bigram_loss,
                              .budget_bytes = trainer->budget_bytes,
                              .predicted_peak_bytes = plan.peak_bytes,
+                             .optimizer = plan.optimizer,
                              .strategy = plan.strategy};
     if (trainer->settings.resume_folder)
         PLM_TRY(resume(trainer, &made.resumed_from));

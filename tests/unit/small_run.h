@@ -20,6 +20,7 @@ typedef struct small_shape {
     int64_t batch, micro_batch, sequence;
     float dropout;
     plm_attention_form attention;
+    plm_optimizer optimizer;
     const char *recompute; /* NULL: none */
     int64_t head_chunks;   /* 0: 1 */
     int32_t threads;       /* 0: one */
@@ -55,7 +56,8 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
                          .sequence = shape->sequence,
                          .trains = true,
                          .evaluates = true,
-                         .generates = true};
+                         .generates = true,
+                         .optimizer = shape->optimizer};
     if (shape->recompute)
         assert_ok(plm_recompute_parse(shape->recompute, &run->strategy.recompute));
     run->strategy.head_chunks = shape->head_chunks ? shape->head_chunks : 1;

@@ -51,6 +51,20 @@ static void defaults_are_those_of_training(void **state)
     json_decref(root);
 }
 
+static void the_optimizer_decides_the_moments(void **state)
+{
+    (void)state;
+    json_t *adamw = bill_json(SMALL, 0), *sgd = bill_json(SMALL " --optimizer sgd", 0);
+    assert_string_equal(json_string_value(json_object_get(adamw, "optimizer")), "adamw");
+    assert_string_equal(json_string_value(json_object_get(sgd, "optimizer")), "sgd");
+    json_int_t moment = number(sgd, "optimizer_bytes");
+    assert_int_equal(moment, number(sgd, "parameters_bytes"));
+    assert_int_equal(number(adamw, "optimizer_bytes"), 2 * moment);
+    assert_true(number(adamw, "peak_bytes") - number(sgd, "peak_bytes") >= moment);
+    json_decref(adamw);
+    json_decref(sgd);
+}
+
 static void a_budget_chooses_the_micro_batch(void **state)
 {
     (void)state;
@@ -144,7 +158,7 @@ static void bad_input_is_one_line_and_status_2(void **state)
         {SMALL " --seq 99999999999", "sequence of 1 to"},
         {SMALL " --batch 16777216 --seq 268435456", "beyond what can be counted"},
         {SMALL " --precision bf16", "wanted one of fp32"},
-        {SMALL " --optimizer sgd", "wanted one of adamw"},
+        {SMALL " --optimizer lion", "wanted one of adamw|sgd"},
         {SMALL " --recompute most", "wanted recompute"},
         {SMALL " --attention flash", "wanted one of fused|plain"},
         {SMALL " --budget lots", "--budget"},
@@ -167,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpt2_bill_has_its_known_figures),
         cmocka_unit_test(defaults_are_those_of_training),
+        cmocka_unit_test(the_optimizer_decides_the_moments),
         cmocka_unit_test(a_budget_chooses_the_micro_batch),
         cmocka_unit_test(a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1),
         cmocka_unit_test(a_strategy_file_fixes_the_choices),

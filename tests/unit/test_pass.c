@@ -294,7 +294,7 @@ static void the_update_decays_one_group_and_not_the_other(void **state)
     plm_graph *g = new_graph();
     build_branch(g, PLM_PROGRAM_FIRST);
     vector(g, "bias", 5);
-    assert_ok(plm_pass_update(g));
+    assert_ok(plm_pass_update(g, PLM_OPTIMIZER_ADAMW));
     ASSERT_KINDS(g, PLM_PROGRAM_UPDATE, 0, PLM_OP_GRADIENT_NORM, PLM_OP_ADAMW, PLM_OP_ADAMW);
     const plm_op *ops = &g->ops.items[g->programs[PLM_PROGRAM_UPDATE].begin];
     for (int group = 0; group < PLM_GROUP_COUNT; group++) {
@@ -318,7 +318,7 @@ static void a_group_that_a_network_lacks_has_no_update(void **state)
     (void)state;
     plm_graph *g = new_graph();
     build_branch(g, PLM_PROGRAM_FIRST);
-    assert_ok(plm_pass_update(g));
+    assert_ok(plm_pass_update(g, PLM_OPTIMIZER_ADAMW));
     ASSERT_KINDS(g, PLM_PROGRAM_UPDATE, 0, PLM_OP_GRADIENT_NORM, PLM_OP_ADAMW);
     plm_graph_destroy(g);
 }
@@ -360,7 +360,7 @@ static plm_status run_passes(void)
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
     status = plm_pass_backward(g);
     if (status == PLM_OK)
-        status = plm_pass_update(g);
+        status = plm_pass_update(g, PLM_OPTIMIZER_ADAMW);
     if (status == PLM_OK)
         status = plm_pass_initialize(g);
     plm_graph_destroy(g);
