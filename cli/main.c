@@ -11,6 +11,7 @@
 static const cli_command commands[] = {
     {"bill", "where the memory of a training step goes, before it runs", cmd_bill},
     {"train", "plan for a budget, then train inside it", cmd_train},
+    {"record", "run a PyTorch program and record its GPU memory", cmd_record},
     {NULL, NULL, NULL},
 };
 

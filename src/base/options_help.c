@@ -78,8 +78,10 @@ plm_status plm_options_help(const plm_syntax *syntax, char **help)
 {
     static const plm_option help_option = {.name = "help", .help = "print this text"};
     plm_text out = {0};
-    plm_text_add(&out, "usage: %s%s%s [options]\n\n", syntax->command, syntax->operands ? " " : "",
-                 syntax->operands ? syntax->operands : "");
+    const char *operands = syntax->operands ? syntax->operands : "";
+    bool last = strncmp(operands, "--", 2) == 0; /* what follows -- is no option */
+    plm_text_add(&out, last ? "usage: %s [options]%s%s\n\n" : "usage: %s%s%s [options]\n\n",
+                 syntax->command, *operands ? " " : "", operands);
     add_wrapped(&out, syntax->summary, 0, 0);
     plm_text_add(&out, "\n\noptions:\n");
     for (int64_t i = 0; i < syntax->option_count; i++)

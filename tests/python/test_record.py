@@ -234,7 +234,7 @@ class Cases:
         self.assertIn("could not write a record", got.err)
 
     def test_a_snapshot_that_fails_leaves_the_record_and_no_half_file(self):
-        for how, text in (("unpicklable", "pickle"), ("memory", "no host memory")):
+        for how, text in (("unpicklable", "lambda"), ("memory", "no host memory")):
             got = self.run_script(OOM, out=how, FAKE_TORCH_SNAPSHOT=how)
             self.assertEqual(got.status, 1)
             self.assertEqual(got.files(), ["rank0-oom.json"])
@@ -307,7 +307,7 @@ class Cases:
         self.write("flat", "")
         got = self.run_script("print('ran')\n", out="flat/out")
         self.assertEqual((got.status, got.out), (2, ""))
-        self.assertIn("flat/out", got.err)
+        self.assertIn("/flat", got.err)
 
     def test_wrong_use_is_refused(self):
         for options in (["--entries", "0"], ["--at-step", "x"], ["--bogus"], ["--signal", "KILL"],
@@ -318,7 +318,15 @@ class Cases:
 
 
 class ByModule(Cases, Recording):
-    """python -m plimsoll_record SCRIPT"""
+    """python -m plimsoll_record SCRIPT: from the command on it is what the program does, so with
+    the program at hand only what comes before is tested twice."""
+
+    OWN = ("unchanged", "wrong_use", "refused", "arguments", "sitecustomize", "module", "step_n")
+
+    def setUp(self):
+        if PROGRAM and not any(word in self._testMethodName for word in self.OWN):
+            self.skipTest("tested by the program")
+        super().setUp()
 
     def command(self, options, script, arguments):
         return [sys.executable, os.path.join(RECORDER, "plimsoll_record.py")] + options + [
