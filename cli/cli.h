@@ -40,6 +40,7 @@ typedef struct cli_command {
 
 /* The commands. */
 int cmd_bill(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 

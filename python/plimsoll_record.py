@@ -296,7 +296,9 @@ class _Recorder:
     def _count_steps(self):
         if not self.at_step:
             return
-        register = _get(self.torch, "optim.optimizer.register_optimizer_step_post_hook")
+        # torch.optim takes the name `optimizer` away again, so the module is not its attribute.
+        register = getattr(sys.modules.get("torch.optim.optimizer"),
+                           "register_optimizer_step_post_hook", None)
         if not register:
             _say("this PyTorch does not tell of optimizer steps; step %d will not be seen"
                  % self.at_step)

@@ -160,6 +160,8 @@ class _Optimizer:
             hook(self, (), {})
 
 
-optim = types.SimpleNamespace(SGD=_Optimizer, optimizer=types.SimpleNamespace(Optimizer=_Optimizer))
+optim = types.SimpleNamespace(SGD=_Optimizer)  # like PyTorch's, without the name `optimizer`
+_module = types.ModuleType("torch.optim.optimizer")
 if FORM != "2.0":
-    optim.optimizer.register_optimizer_step_post_hook = _step_hooks.append
+    _module.register_optimizer_step_post_hook = _step_hooks.append
+sys.modules["torch.optim.optimizer"] = _module

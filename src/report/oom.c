@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* An out-of-memory message explained, as a page and as JSON. */
+#include <stdio.h>
+
+#include "base/json.h"
+#include "plimsoll/doctor.h"
+#include "plimsoll/size.h"
+#include "report/table.h"
+#include "report/wrap.h"
+
+enum { INDENT = 2 };
+
+static const struct {
+    const char *key, *text;
+} forms[] =
+    {
+#define PLM_OOM_FORM_ROW(name, key, text) {key, text},
+        PLM_OOM_FORM_MAP(PLM_OOM_FORM_ROW)
+#undef PLM_OOM_FORM_ROW
+},
+  figures[] =
+      {
+#define PLM_OOM_FIGURE_ROW(name, key, text) {key, text},
+          PLM_OOM_FIGURE_MAP(PLM_OOM_FIGURE_ROW)
+#undef PLM_OOM_FIGURE_ROW
+},
+  verdicts[] = {
+#define PLM_OOM_VERDICT_ROW(name, key, text) {key, text},
+      PLM_OOM_VERDICT_MAP(PLM_OOM_VERDICT_ROW)
+#undef PLM_OOM_VERDICT_ROW
+};
+
+/* In the order of plm_oom_finding_kind. */
+static const struct {
+    const char *key, *heading;
+} kinds[] = {
+    {"proves", "What it proves"},
+    {"cannot_prove", "What it cannot tell"},
+    {"next", "What to do next"},
+};
+
+/* "rank 3, GPU 1" */
+static void add_place(plm_text *out, int32_t rank, int32_t device)
+{
+    if (rank >= 0)
+        plm_text_add(out, "rank %d%s", rank, device >= 0 ? ", " : "");
+    if (device >= 0)
+        plm_text_add(out, "GPU %d", device);
+    if (rank < 0 && device < 0)
+        plm_text_add(out, "no rank named");
+}
+
+static void add_heading(plm_text *out, bool colour, const char *text)
+{
+    plm_text_add(out, "%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
+}
+
+static void add_sources(plm_text *out, const plm_oom_report *report)
+{
+    if (report->message_count < 2)
+        return;
+    plm_text_add(out, "The last of %lld messages:\n", (long long)report->message_count);
+    for (int32_t i = 0; i < report->source_count; i++) {
+        const plm_oom_source *source = &report->sources[i];
+        plm_text_add(out, "  %lld from ", (long long)source->count);
+        add_place(out, source->rank, source->device);
+        plm_text_add(out, ", first on line %lld\n", (long long)source->first_line);
+    }
+    if (report->sources_left_out)
+        plm_text_add(out, "  and from more ranks than are listed here\n");
+    plm_text_add(out, "\n");
+}
+
+static plm_status add_figures(plm_text *out, const plm_oom_report *report, bool colour)
+{
+    static const plm_table_column columns[] = {{.title = NULL}, {.right = true}};
+    plm_table table;
+    char text[PLM_SIZE_TEXT];
+    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (int kind = 0; kind < PLM_OOM_FIGURE_COUNT; kind++) {
+        const plm_oom_figure *figure = &report->message.figures[kind];
+        if (!figure->known)
+            continue;
+        plm_table_row(&table, PLM_TABLE_PLAIN);
+        plm_table_cell(&table, "%s", figures[kind].text);
+        plm_table_cell(&table, "%s",
+                       figure->bytes == SIZE_MAX ? "no end" : plm_size_format(figure->bytes, text));
+    }
+    plm_status status =
+        plm_table_render(&table, (plm_table_style){.colour = colour, .indent_cells = INDENT}, out);
+    plm_table_fini(&table);
+    return status;
+}
+
+static void add_findings(plm_text *out, const plm_oom_report *report, plm_report_style style)
+{
+    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++) {
+        bool any = false;
+        for (int32_t i = 0; i < report->finding_count; i++) {
+            if ((int)report->findings[i].kind != kind)
+                continue;
+            if (!any) {
+                plm_text_add(out, "\n");
+                add_heading(out, style.colour, kinds[kind].heading);
+            }
+            any = true;
+            int64_t before = out->count;
+            plm_text_wrap(out, report->findings[i].text, style.columns, 2 * INDENT);
+            if (out->status == PLM_OK)
+                out->items[before + INDENT] = '-';
+        }
+    }
+}
+
+plm_status plm_oom_report_text(const plm_oom_report *report, plm_report_style style, char **text)
+{
+    const plm_oom_message *message = &report->message;
+    plm_text out = {0};
+    plm_status status;
+    if (style.columns == 0)
+        style.columns = PLM_REPORT_COLUMNS_DEFAULT;
+    if (style.columns < PLM_REPORT_COLUMNS_MIN)
+        style.columns = PLM_REPORT_COLUMNS_MIN;
+    add_sources(&out, report);
+    if (message->rank >= 0 || message->device >= 0)
+        add_place(&out, message->rank, message->device);
+    plm_text_add(&out, "%sline %lld: %s%s%s\n\n",
+                 message->rank >= 0 || message->device >= 0 ? ", " : "", (long long)message->line,
+                 message->backend, message->backend[0] ? ", " : "", forms[message->form].text);
+    int64_t before = out.count;
+    PLM_TRY_DONE(add_figures(&out, report, style.colour));
+    if (out.count > before)
+        plm_text_add(&out, "\n");
+    add_heading(&out, style.colour, "Verdict");
+    plm_text_add(&out, "  %s%s\n", verdicts[report->verdict].text,
+                 report->verdict == PLM_OOM_VERDICT_UNCLEAR ? ""
+                 : report->proven                           ? " (proven by the figures)"
+                                                            : " (possible, not proven)");
+    add_findings(&out, report, style);
+    PLM_TRY_DONE(plm_text_status(&out));
+    *text = out.items;
+    return PLM_OK;
+done:
+    plm_text_fini(&out);
+    return status;
+}
+
+/* A number, or null below 0. */
+static void write_number(plm_json_writer *json, const char *key, int32_t number)
+{
+    if (number < 0)
+        plm_json_text(json, key, NULL);
+    else
+        plm_json_int(json, key, number);
+}
+
+static void write_message(plm_json_writer *json, const plm_oom_message *message)
+{
+    plm_json_text(json, "wording", forms[message->form].key);
+    plm_json_text(json, "backend", message->backend[0] ? message->backend : NULL);
+    write_number(json, "device", message->device);
+    write_number(json, "rank", message->rank);
+    plm_json_int(json, "line", message->line);
+    for (int kind = 0; kind < PLM_OOM_FIGURE_COUNT; kind++) {
+        const plm_oom_figure *figure = &message->figures[kind];
+        if (figure->known && figure->bytes != SIZE_MAX)
+            plm_json_bytes(json, figures[kind].key, figure->bytes);
+        else
+            plm_json_text(json, figures[kind].key, NULL);
+    }
+}
+
+static void write_sources(plm_json_writer *json, const plm_oom_report *report)
+{
+    plm_json_begin_array(json, "sources");
+    for (int32_t i = 0; i < report->source_count; i++) {
+        plm_json_begin_object(json, NULL);
+        write_number(json, "rank", report->sources[i].rank);
+        write_number(json, "device", report->sources[i].device);
+        plm_json_int(json, "messages", report->sources[i].count);
+        plm_json_int(json, "first_line", report->sources[i].first_line);
+        plm_json_end(json);
+    }
+    plm_json_end(json);
+}
+
+plm_status plm_oom_report_json(const plm_oom_report *report, char **line)
+{
+    plm_json_writer json = {0};
+    plm_json_begin_object(&json, NULL);
+    plm_json_text(&json, "verdict", verdicts[report->verdict].key);
+    plm_json_bool(&json, "proven", report->proven);
+    write_message(&json, &report->message);
+    plm_json_int(&json, "messages", report->message_count);
+    write_sources(&json, report);
+    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++) {
+        plm_json_begin_array(&json, kinds[kind].key);
+        for (int32_t i = 0; i < report->finding_count; i++)
+            if ((int)report->findings[i].kind == kind)
+                plm_json_text(&json, NULL, report->findings[i].text);
+        plm_json_end(&json);
+    }
+    plm_json_end(&json);
+    return plm_json_finish(&json, line);
+}
