@@ -402,8 +402,6 @@ class _Recorder:
             record["snapshot_bytes"] = _write_whole(
                 path + ".pickle", lambda file: pickle.dump(snapshot, file, PICKLE_PROTOCOL))
             record["snapshot"] = os.path.basename(path) + ".pickle"
-        except OSError:
-            raise
         except Exception as error:  # the record is worth having without it
             record["snapshot_error"] = _why(error)
             _say("no snapshot: " + record["snapshot_error"])

@@ -225,6 +225,17 @@ class Cases:
         self.assertEqual(got.files(), ["rank0-oom-2.json", "rank0-oom-2.pickle",
                                        "rank0-oom.json", "rank0-oom.pickle"])
 
+    def test_a_snapshot_whose_record_is_missing_is_not_overwritten(self):
+        os.mkdir(self.path("out"))
+        self.write("out/rank0-oom.pickle", "precious")
+        got = self.run_script(OOM)
+        self.assertIn("rank0-oom-2.pickle", got.files())
+
+    def test_a_signal_in_the_middle_of_a_dump_is_left_out(self):
+        got = self.run_script(OOM, FAKE_TORCH_SNAPSHOT="signal")
+        self.assertEqual(got.files(), ["rank0-oom.json", "rank0-oom.pickle"])
+        self.assertIn("a record is being written; this one (signal) is left out", got.err)
+
     def test_a_folder_that_goes_away_costs_a_line_and_not_the_run(self):
         spoil = "import os, shutil\nshutil.rmtree('out', True)\nopen('out', 'w').close()\n"
         got = self.run_script(spoil + OOM)

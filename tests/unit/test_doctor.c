@@ -347,6 +347,7 @@ static void a_process_in_a_container_is_known_by_what_fits(void **state)
     (void)state;
     plm_oom_report report = read_one(wordings[3].text); /* "Process 1234 has 23.60 GiB" */
     assert_true(says(&report, PLM_OOM_PROVES, "The process that it lists is this one"));
+    assert_true(says(&report, PLM_OOM_PROVES, "409.6 MiB of this process lie outside"));
     report =
         read_one("CUDA out of memory. Tried to allocate 6.00 GiB. GPU 0 has a total capacity of "
                  "40.00 GiB of which 1.00 GiB is free. Process 7 has 30.00 GiB memory in use. "
