@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file_calls.h"
 
 static plm_status io_failed(const char *verb, const char *path)
 {
@@ -18,14 +19,14 @@ static plm_status io_failed(const char *verb, const char *path)
 static plm_status map_open(int descriptor, const char *path, plm_file *file)
 {
     struct stat about;
-    if (fstat(descriptor, &about) != 0)
+    if (plm_file_calls_get()->status(descriptor, &about) != 0)
         return io_failed("read", path);
     PLM_FAIL_IF(!S_ISREG(about.st_mode), PLM_ERROR_IO, "cannot read '%s': wanted a file, found %s",
                 path, S_ISDIR(about.st_mode) ? "a directory" : "something else");
     size_t byte_count = (size_t)about.st_size;
     void *bytes = NULL;
     if (byte_count > 0) {
-        bytes = mmap(NULL, byte_count, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        bytes = plm_file_calls_get()->map(descriptor, byte_count);
         if (bytes == MAP_FAILED)
             return io_failed("map", path);
     }
@@ -35,11 +36,12 @@ static plm_status map_open(int descriptor, const char *path, plm_file *file)
 
 plm_status plm_file_map(const char *path, plm_file *file)
 {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const plm_file_calls *calls = plm_file_calls_get();
+    int descriptor = calls->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (descriptor < 0)
         return io_failed("open", path);
     plm_status status = map_open(descriptor, path, file);
-    close(descriptor);
+    calls->close(descriptor); /* nothing was written: nothing can be lost */
     return status;
 }
 
@@ -50,6 +52,30 @@ void plm_file_unmap(plm_file *file)
     *file = (plm_file){0};
 }
 
+size_t plm_file_read_start(const char *path, char *text, size_t room)
+{
+    const plm_file_calls *calls = plm_file_calls_get();
+    size_t count = 0;
+    int descriptor = calls->open(path, O_RDONLY | O_CLOEXEC, 0);
+    while (descriptor >= 0 && count < room - 1) {
+        ssize_t more = calls->read(descriptor, text + count, room - 1 - count);
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more <= 0)
+            break;
+        count += (size_t)more;
+    }
+    if (descriptor >= 0)
+        calls->close(descriptor);
+    text[count] = '\0';
+    return count;
+}
+
+bool plm_file_remove(const char *path)
+{
+    return plm_file_calls_get()->remove(path) == 0;
+}
+
 plm_status plm_file_begin(const char *path, plm_file_writer *writer)
 {
     PLM_FAIL_IF(strlen(path) >= sizeof writer->path, PLM_ERROR_IO,
@@ -57,7 +83,8 @@ plm_status plm_file_begin(const char *path, plm_file_writer *writer)
     snprintf(writer->path, sizeof writer->path, "%s", path);
     snprintf(writer->temporary, sizeof writer->temporary, "%s.tmp-%ld", writer->path,
              (long)getpid());
-    writer->descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    writer->descriptor = plm_file_calls_get()->open(writer->temporary,
+                                                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     return writer->descriptor < 0 ? io_failed("create", writer->temporary) : PLM_OK;
 }
 
@@ -65,7 +92,7 @@ plm_status plm_file_append(plm_file_writer *writer, const void *bytes, size_t by
 {
     const char *next = bytes;
     while (byte_count > 0) {
-        ssize_t written = write(writer->descriptor, next, byte_count);
+        ssize_t written = plm_file_calls_get()->write(writer->descriptor, next, byte_count);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
@@ -83,25 +110,29 @@ static plm_status sync_folder(const char *path)
     const char *slash = strrchr(path, '/');
     int length = slash ? (int)(slash - path) + 1 : 1;
     snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
-    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const plm_file_calls *calls = plm_file_calls_get();
+    int descriptor = calls->open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (descriptor < 0)
         return io_failed("open the folder of", path);
-    int failed = fsync(descriptor);
-    close(descriptor);
-    return failed ? io_failed("sync the folder of", path) : PLM_OK;
+    plm_status status = PLM_OK;
+    if (calls->sync(descriptor) != 0)
+        status = io_failed("sync the folder of", path);
+    calls->close(descriptor);
+    return status;
 }
 
 plm_status plm_file_finish(plm_file_writer *writer)
 {
+    const plm_file_calls *calls = plm_file_calls_get();
     plm_status status = PLM_OK;
-    if (fsync(writer->descriptor) != 0)
+    if (calls->sync(writer->descriptor) != 0)
         status = io_failed("sync", writer->path);
-    if (close(writer->descriptor) != 0 && status == PLM_OK)
+    if (calls->close(writer->descriptor) != 0 && status == PLM_OK)
         status = io_failed("close", writer->path);
-    if (status == PLM_OK && rename(writer->temporary, writer->path) != 0)
+    if (status == PLM_OK && calls->rename(writer->temporary, writer->path) != 0)
         status = io_failed("rename to", writer->path);
     if (status != PLM_OK) {
-        unlink(writer->temporary);
+        plm_file_remove(writer->temporary);
         return status;
     }
     return sync_folder(writer->path);
@@ -109,8 +140,8 @@ plm_status plm_file_finish(plm_file_writer *writer)
 
 void plm_file_abandon(plm_file_writer *writer)
 {
-    close(writer->descriptor);
-    unlink(writer->temporary);
+    plm_file_calls_get()->close(writer->descriptor);
+    plm_file_remove(writer->temporary);
 }
 
 plm_status plm_file_write(const char *path, const void *bytes, size_t byte_count)
@@ -121,5 +152,32 @@ plm_status plm_file_write(const char *path, const void *bytes, size_t byte_count
     if (status == PLM_OK)
         return plm_file_finish(&writer);
     plm_file_abandon(&writer);
+    return status;
+}
+
+plm_status plm_folder_make(const char *path)
+{
+    PLM_FAIL_IF(plm_file_calls_get()->make_folder(path, 0777) != 0 && errno != EEXIST, PLM_ERROR_IO,
+                "cannot make the folder '%s': %s", path, strerror(errno));
+    return PLM_OK;
+}
+
+plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user)
+{
+    const plm_file_calls *calls = plm_file_calls_get();
+    DIR *folder = calls->open_folder(path);
+    if (!folder)
+        return io_failed("read the folder", path);
+    plm_status status = PLM_OK;
+    for (;;) {
+        errno = 0; /* the only way to tell the end from a failure */
+        struct dirent *entry = calls->read_folder(folder);
+        if (!entry)
+            break;
+        visit(entry->d_name, user);
+    }
+    if (errno != 0)
+        status = io_failed("read the folder", path);
+    closedir(folder);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading and writing whole files, with messages that name the file. */
+/* Reading and writing whole files, and folders, with messages that name them. */
 #ifndef PLM_BASE_FILE_H
 #define PLM_BASE_FILE_H
 
@@ -20,6 +20,13 @@ PLM_MUST_USE plm_status plm_file_map(const char *path, plm_file *file);
 /* Ends the mapping; a zeroed struct is allowed. */
 void plm_file_unmap(plm_file *file);
 
+/* Reads the start of a small file, as much as `room` holds with a NUL behind it, into `text`.
+ * Returns how many bytes: 0 also when it cannot be read. */
+size_t plm_file_read_start(const char *path, char *text, size_t room);
+
+/* Whether the file is gone. */
+bool plm_file_remove(const char *path);
+
 /*
  * A file that comes to be whole or not at all: written into a temporary beside it, synced, then
  * renamed over `path`, and the folder synced too. Between begin and end, exactly one of finish and
@@ -38,8 +45,11 @@ PLM_MUST_USE plm_status plm_file_begin(const char *path, plm_file_writer *writer
 PLM_MUST_USE plm_status plm_file_append(plm_file_writer *writer, const void *bytes,
                                         size_t byte_count);
 
-/* Makes it the file at `path`. PLM_ERROR_IO leaves `path` as it was; the writer is ended either
- * way. */
+/*
+ * Makes it the file at `path`. PLM_ERROR_IO leaves `path` as it was, or, when only its folder could
+ * not be synced, whole but perhaps not there after the machine stops. The writer is ended either
+ * way.
+ */
 PLM_MUST_USE plm_status plm_file_finish(plm_file_writer *writer);
 
 /* Removes the temporary. */
@@ -47,5 +57,12 @@ void plm_file_abandon(plm_file_writer *writer);
 
 /* The three in one: a whole file from memory. */
 PLM_MUST_USE plm_status plm_file_write(const char *path, const void *bytes, size_t byte_count);
+
+/* Makes a folder that may be there already. PLM_ERROR_IO. */
+PLM_MUST_USE plm_status plm_folder_make(const char *path);
+
+/* Calls `visit` with the name of each entry, in no order. PLM_ERROR_IO: perhaps not with all. */
+typedef void plm_folder_visit(const char *name, void *user);
+PLM_MUST_USE plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user);
 
 #endif

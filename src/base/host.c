@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trip.h"
+
 typedef union header {
     size_t bytes;
     char align[16];
@@ -18,31 +20,17 @@ typedef union header {
 static atomic_size_t live_bytes;
 static atomic_llong live_count;
 static atomic_llong alloc_calls;
-static atomic_llong calls_until_failure; /* 0: never */
-static atomic_bool failure_is_persistent;
-static atomic_bool failure_fired;
+static plm_trip trip;
 
 static bool fails_now(void)
 {
     atomic_fetch_add(&alloc_calls, 1);
-    if (atomic_load(&calls_until_failure) == 0)
-        return false;
-    if (atomic_load(&failure_fired))
-        return atomic_load(&failure_is_persistent);
-    if (atomic_fetch_sub(&calls_until_failure, 1) != 1)
-        return false;
-    atomic_store(&calls_until_failure,
-                 -1); /* armed no more, but not off: keeps persistent failing */
-    atomic_store(&failure_fired, true);
-    return true;
+    return plm_trip_hit(&trip);
 }
 
 bool plm_host_fail_at(int64_t n, bool persistent)
 {
-    bool fired = atomic_exchange(&failure_fired, false);
-    atomic_store(&failure_is_persistent, persistent);
-    atomic_store(&calls_until_failure, n);
-    return fired;
+    return plm_trip_set(&trip, n, persistent);
 }
 
 plm_host_stats plm_host_stats_get(void)

@@ -2,29 +2,18 @@
 /* Resident and available memory from /proc and the control group's files. */
 #include "base/memory.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Reads the start of a small file into `text`, NUL-ended; false when it cannot be read. */
-static bool read_start(const char *path, char *text, size_t room)
-{
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return false;
-    ssize_t length = read(descriptor, text, room - 1);
-    close(descriptor);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
+#include "base/file.h"
 
 plm_status plm_memory_resident(size_t *bytes)
 {
     char text[128];
     unsigned long long whole, resident;
-    PLM_FAIL_IF(!read_start("/proc/self/statm", text, sizeof text) ||
+    PLM_FAIL_IF(!plm_file_read_start("/proc/self/statm", text, sizeof text) ||
                     sscanf(text, "%llu %llu", &whole, &resident) != 2,
                 PLM_ERROR_IO, "cannot read this program's resident memory from /proc/self/statm");
     *bytes = (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
@@ -35,8 +24,8 @@ plm_status plm_memory_resident(size_t *bytes)
 static size_t left_in_group(void)
 {
     char limit[64], current[64];
-    if (!read_start("/sys/fs/cgroup/memory.max", limit, sizeof limit) ||
-        !read_start("/sys/fs/cgroup/memory.current", current, sizeof current) ||
+    if (!plm_file_read_start("/sys/fs/cgroup/memory.max", limit, sizeof limit) ||
+        !plm_file_read_start("/sys/fs/cgroup/memory.current", current, sizeof current) ||
         strncmp(limit, "max", 3) == 0)
         return SIZE_MAX;
     size_t most = strtoull(limit, NULL, 10), used = strtoull(current, NULL, 10);
@@ -47,7 +36,7 @@ plm_status plm_memory_available(size_t *bytes)
 {
     char text[1024];
     const char *line = NULL;
-    if (read_start("/proc/meminfo", text, sizeof text))
+    if (plm_file_read_start("/proc/meminfo", text, sizeof text))
         line = strstr(text, "MemAvailable:");
     PLM_FAIL_IF(!line, PLM_ERROR_IO,
                 "cannot read the available memory from /proc/meminfo; state a budget");

@@ -2,15 +2,11 @@
 /* Saving and loading the state of a training run. */
 #include "train/checkpoint.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/array.h"
+#include "base/file.h"
 #include "model/safetensors.h"
 #include "run/session.h"
 
@@ -70,19 +66,26 @@ static bool is_leftover(const char *name)
     return strncmp(name, "step-", 5) == 0 && strstr(name, ".safetensors.tmp-") != NULL;
 }
 
-/* The newest step at most `limit`, -1 for none. */
+/* A search for the newest step at most `limit`. */
+typedef struct newest_search {
+    int64_t limit;
+    int64_t newest;
+} newest_search;
+
+static void look_at(const char *name, void *user)
+{
+    newest_search *search = user;
+    int64_t step = step_of(name);
+    if (step <= search->limit && step > search->newest)
+        search->newest = step;
+}
+
+/* *newest = the newest step at most `limit`, -1 for none. */
 static plm_status find_newest(const char *folder, int64_t limit, int64_t *newest)
 {
-    DIR *open_folder = opendir(folder);
-    PLM_FAIL_IF(!open_folder, PLM_ERROR_IO, "cannot read the folder '%s': %s", folder,
-                strerror(errno));
-    *newest = -1;
-    for (struct dirent *entry = readdir(open_folder); entry; entry = readdir(open_folder)) {
-        int64_t step = step_of(entry->d_name);
-        if (step <= limit && step > *newest)
-            *newest = step;
-    }
-    closedir(open_folder);
+    newest_search search = {.limit = limit, .newest = -1};
+    PLM_TRY(plm_folder_each(folder, look_at, &search));
+    *newest = search.newest;
     return PLM_OK;
 }
 
@@ -98,21 +101,16 @@ static plm_status remove_old(const char *folder, int64_t keep)
             return PLM_OK;
         PLM_TRY(file_path(folder, step, path));
         if (i >= keep)
-            unlink(path);
+            plm_file_remove(path);
     }
 }
 
-static void remove_leftovers(const char *folder)
+static void remove_leftover(const char *name, void *user)
 {
     char path[4096];
-    DIR *open_folder = opendir(folder);
-    if (!open_folder)
-        return;
-    for (struct dirent *entry = readdir(open_folder); entry; entry = readdir(open_folder))
-        if (is_leftover(entry->d_name) &&
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path)
-            unlink(path);
-    closedir(open_folder);
+    const char *folder = user;
+    if (is_leftover(name) && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
+        plm_file_remove(path);
 }
 
 static size_t parameter_bytes(int32_t rank, const int64_t *shape)
@@ -198,9 +196,8 @@ plm_status plm__checkpoint_save(const char *folder, int64_t keep,
                                 plm_session *session)
 {
     char path[4096];
-    PLM_FAIL_IF(mkdir(folder, 0777) != 0 && errno != EEXIST, PLM_ERROR_IO,
-                "cannot make the folder '%s': %s", folder, strerror(errno));
-    remove_leftovers(folder);
+    PLM_TRY(plm_folder_make(folder));
+    PLM_TRY(plm_folder_each(folder, remove_leftover, (void *)folder));
     PLM_TRY(file_path(folder, step, path));
     PLM_TRY(write_file(path, settings, step, session));
     return remove_old(folder, keep);

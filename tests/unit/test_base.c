@@ -3,6 +3,7 @@
 #include "unit/test.h"
 
 #include "base/file.h"
+#include "base/file_calls.h"
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/size.h"
@@ -187,6 +188,57 @@ static void a_file_is_written_whole_and_read_back(void **state)
     assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
 }
 
+static void note_name(const char *name, void *user)
+{
+    if (name[0] != '.')
+        strcat(user, name);
+}
+
+/* A folder with one file of three bytes, which is then replaced. */
+static plm_status use_files(const char *folder, const char *path)
+{
+    char names[64] = "";
+    plm_file file = {0};
+    PLM_TRY(plm_folder_make(folder));
+    PLM_TRY(plm_folder_each(folder, note_name, names));
+    PLM_TRY(plm_file_map(path, &file));
+    plm_file_unmap(&file);
+    return plm_file_write(path, "new", 3);
+}
+
+static void every_file_call_may_fail_and_leaves_a_whole_file(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/plimsoll-test-XXXXXX", path[64];
+    bool seen[PLM_FILE_CALL_COUNT] = {false};
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    for (int kind = 0; kind < PLM_FILE_CALL_COUNT; kind++) {
+        bool fired = true;
+        for (int64_t n = 1; fired; n++) {
+            char names[64] = "";
+            plm_file file = {0};
+            assert_ok(plm_file_write(path, "old", 3));
+            plm_file_fail_at((plm_file_call)kind, n, false);
+            plm_status status = use_files(folder, path);
+            fired = plm_file_fail_at(PLM_FILE_CALL_ANY, 0, false);
+            seen[kind] |= fired;
+            assert_true(status == PLM_OK || (fired && status == PLM_ERROR_IO));
+            assert_ok(plm_file_map(path, &file));
+            assert_int_equal(file.byte_count, 3);
+            assert_true(memcmp(file.bytes, "old", 3) == 0 || memcmp(file.bytes, "new", 3) == 0);
+            plm_file_unmap(&file);
+            assert_ok(plm_folder_each(folder, note_name, names));
+            assert_string_equal(names, "file"); /* no temporary is left */
+        }
+        /* a file that is read has no use for the rest */
+        if (!seen[kind] && kind != PLM_FILE_CALL_READ && kind != PLM_FILE_CALL_REMOVE)
+            fail_msg("'%s' never failed", plm_file_call_text((plm_file_call)kind));
+    }
+    unlink(path);
+    rmdir(folder);
+}
+
 static void dtype_sizes_are_whole_blocks(void **state)
 {
     (void)state;
@@ -212,6 +264,7 @@ int main(void)
         cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
         cmocka_unit_test(malformed_json_names_line_and_column),
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
+        cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(dtype_sizes_are_whole_blocks),
     };
     return run_test_group(tests);

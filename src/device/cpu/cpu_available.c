@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "device/cpu/cpu_internal.h"
 
 enum { LISTING_MAX = 16384, PATH_TEXT_MAX = 1024 };
@@ -16,13 +17,7 @@ enum { LISTING_MAX = 16384, PATH_TEXT_MAX = 1024 };
 /* Reads a small file of the kernel's; "" when it cannot be read. */
 static void read_listing(const char *path, char listing[LISTING_MAX])
 {
-    size_t count = 0;
-    FILE *file = fopen(path, "re");
-    if (file) {
-        count = fread(listing, 1, LISTING_MAX - 1, file);
-        fclose(file);
-    }
-    listing[count] = 0;
+    plm_file_read_start(path, listing, LISTING_MAX);
 }
 
 bool plm__cpu_find_figure(const char *listing, const char *name, size_t *figure)
