@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A short front to CMake. `make help` lists what there is.
-.PHONY: all debug check bench format help clean
+.PHONY: all debug check nightly bench format help clean
 
 all: ## build the program: build/plimsoll
 	@cmake --preset release >/dev/null && cmake --build --preset release
@@ -10,6 +10,10 @@ debug: ## build with the callers' contracts checked: build-debug/
 
 check: ## every test, also under the sanitizers
 	@scripts/check
+
+nightly: ## the long tests whole, under the sanitizers: build-nightly/
+	@cmake --preset nightly >/dev/null && cmake --build --preset nightly
+	@OMP_WAIT_POLICY=passive ctest --test-dir build-nightly --output-on-failure -j2
 
 bench: all ## the benchmarks, as ratios within one run
 	@scripts/bench

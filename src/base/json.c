@@ -8,8 +8,8 @@
 
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
-/* Whether an allocation for JSON failed on this thread: jansson reads on as if the syntax were bad,
- * and writes on without the piece that it had no memory for. */
+/* Whether an allocation for JSON failed on this thread: jansson reads on as if the syntax were bad
+ * or the character not there, and writes on without the piece that it had no memory for. */
 static _Thread_local bool memory_ran_out;
 
 static void *allocate(size_t bytes)
@@ -122,8 +122,10 @@ plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
     json_error_t error;
     memory_ran_out = false;
     json_t *document = json_loadb(bytes ? bytes : "", byte_count, JSON_REJECT_DUPLICATES, &error);
-    PLM_FAIL_IF(!document && memory_ran_out, PLM_ERROR_HOST_MEMORY,
-                "out of host memory while reading %s", what);
+    if (memory_ran_out) {
+        json_decref(document); /* a text in it may lack a character */
+        return plm_fail(PLM_ERROR_HOST_MEMORY, "out of host memory while reading %s", what);
+    }
     PLM_FAIL_IF(!document, PLM_ERROR_FORMAT, "%s is not valid JSON: %s at line %d, column %d", what,
                 error.text, error.line, error.column);
     *root = document;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The training loop and what stands around it: data, budget, plan, evaluation, sampling. */
-#include "plimsoll/train.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,6 +20,7 @@ enum { SITE_SAMPLE = 0x60000000 }; /* random numbers of drawn text */
 
 struct plm_trainer {
     plm_train_settings settings;
+    plm_device_source source;
     plm_job job;
     plm_corpus *corpus;
     plm_device *device;
@@ -58,6 +59,11 @@ static plm_status check_settings(const plm_train_settings *s)
     return PLM_OK;
 }
 
+static plm_status open_device(const plm_trainer *trainer, size_t cap_bytes, plm_device **device)
+{
+    return trainer->source.open(trainer->source.user, trainer->settings.threads, cap_bytes, device);
+}
+
 /* Finds the budget, plans, and makes the device that will hand out no more than the budget leaves
  * it. */
 static plm_status plan_run(plm_trainer *trainer)
@@ -67,13 +73,13 @@ static plm_status plan_run(plm_trainer *trainer)
     if (trainer->budget_bytes == 0)
         PLM_TRY(plm_memory_available(&trainer->budget_bytes));
     plm_device *planner = NULL;
-    PLM_TRY(plm_device_create_cpu(s->threads, 0, &planner));
+    PLM_TRY(open_device(trainer, 0, &planner));
     size_t overhead = plm_device_overhead(planner);
     plm_status status = plm_plan_for_budget(&trainer->job, &s->strategy, planner,
                                             trainer->budget_bytes, NULL, &trainer->plan);
     plm_device_destroy(planner);
     PLM_TRY(status);
-    return plm_device_create_cpu(s->threads, trainer->budget_bytes - overhead, &trainer->device);
+    return open_device(trainer, trainer->budget_bytes - overhead, &trainer->device);
 }
 
 static plm_status start(plm_trainer *trainer)
@@ -101,11 +107,13 @@ static plm_status start(plm_trainer *trainer)
     return plm_host_alloc(count, &trainer->targets);
 }
 
-plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **trainer)
+plm_status plm__trainer_create_on(const plm_train_settings *settings,
+                                  const plm_device_source *source, plm_trainer **trainer)
 {
     plm_trainer *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
     made->settings = *settings;
+    made->source = *source;
     plm_status status = start(made);
     if (status != PLM_OK) {
         plm_trainer_destroy(made);
@@ -113,6 +121,18 @@ plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **
     }
     *trainer = made;
     return PLM_OK;
+}
+
+static plm_status open_cpu(void *user, int32_t threads, size_t cap_bytes, plm_device **device)
+{
+    (void)user;
+    return plm_device_create_cpu(threads, cap_bytes, device);
+}
+
+plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **trainer)
+{
+    static const plm_device_source cpu = {.open = open_cpu};
+    return plm__trainer_create_on(settings, &cpu, trainer);
 }
 
 void plm_trainer_destroy(plm_trainer *trainer)

@@ -188,6 +188,22 @@ static void a_file_is_written_whole_and_read_back(void **state)
     assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
 }
 
+static void json_that_is_read_in_too_little_memory_is_never_read_wrong(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a name that is long\": \"and a text that is longer than that\"}";
+    bool fired = true;
+    for (int64_t n = 1; fired; n++) {
+        json_t *root = NULL;
+        plm_host_fail_at(n, false);
+        plm_status status = plm_json_read("the file", text, sizeof text - 1, &root);
+        fired = plm_host_fail_at(0, false);
+        assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
+        assert_int_equal(root != NULL, !fired);
+        json_decref(root);
+    }
+}
+
 static void note_name(const char *name, void *user)
 {
     if (name[0] != '.')
@@ -264,6 +280,7 @@ int main(void)
         cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
         cmocka_unit_test(malformed_json_names_line_and_column),
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
+        cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(dtype_sizes_are_whole_blocks),
     };

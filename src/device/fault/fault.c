@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* The device that fails on demand: each function asks the wire, then the wrapped device. */
+#include "device/fault/fault.h"
+
+typedef struct fault_device {
+    plm_device base;
+    plm_device *inner;
+    plm_fault *fault;
+} fault_device;
+
+static const char *const call_texts[PLM_FAULT_COUNT + 1] = {
+#define CALL_ROW(name, text) [PLM_FAULT_##name] = (text),
+    PLM_FAULT_MAP(CALL_ROW)
+#undef CALL_ROW
+        [PLM_FAULT_ANY] = "any",
+};
+
+const char *plm_fault_text(plm_fault_call call)
+{
+    return call_texts[call];
+}
+
+bool plm_fault_at(plm_fault *fault, plm_fault_call kind, int64_t n, bool persistent)
+{
+    fault->kind = kind;
+    return plm_trip_set(&fault->trip, n, persistent);
+}
+
+/* Counts a call; whether it is to fail. */
+static bool fails(fault_device *device, plm_fault_call call)
+{
+    plm_fault *fault = device->fault;
+    fault->calls[call]++;
+    return (fault->kind == PLM_FAULT_ANY || fault->kind == call) && plm_trip_hit(&fault->trip);
+}
+
+#define FAIL_ON_DEMAND(device, call)                                                               \
+    PLM_FAIL_IF(fails(device, call), PLM_ERROR_DEVICE, "the %s device failed in '%s'",             \
+                (device)->inner->table->kind, plm_fault_text(call))
+
+static void destroy(plm_device *base)
+{
+    fault_device *device = (fault_device *)base;
+    device->fault->devices--;
+    plm_device_destroy(device->inner);
+    plm_host_free(device);
+}
+
+static plm_status refuse(const fault_device *device, size_t bytes)
+{
+    const plm_device_usage *usage = &device->base.usage;
+    plm_status status =
+        plm_fail(PLM_ERROR_DEVICE_MEMORY, "out of memory on the %s: wanted %zu bytes, %zu are left",
+                 device->inner->table->kind, bytes, device->fault->left_bytes);
+    plm_fail_oom(&(plm_oom_record){
+        .asked_bytes = bytes,
+        .rounded_bytes = bytes,
+        .live_bytes = usage->live_bytes,
+        .reserved_bytes = usage->live_bytes,
+        .budget_bytes = usage->cap_bytes,
+        .largest_free_bytes = device->fault->left_bytes,
+    });
+    return status;
+}
+
+static plm_status reserve(plm_device *base, size_t bytes, void **region)
+{
+    fault_device *device = (fault_device *)base;
+    if (fails(device, PLM_FAULT_RESERVE))
+        return refuse(device, bytes);
+    PLM_TRY(device->inner->table->reserve(device->inner, bytes, region));
+    base->usage = device->inner->usage;
+    device->fault->regions++;
+    return PLM_OK;
+}
+
+static void release(plm_device *base, void *region, size_t bytes)
+{
+    fault_device *device = (fault_device *)base;
+    device->inner->table->release(device->inner, region, bytes);
+    base->usage = device->inner->usage;
+    device->fault->regions--;
+}
+
+static plm_status workspace(plm_device *base, const plm_launch *launch, size_t *bytes)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_WORKSPACE);
+    return device->inner->table->workspace(device->inner, launch, bytes);
+}
+
+static plm_status prepare(plm_device *base, const plm_launch *launch, void **prepared)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_PREPARE);
+    PLM_TRY(device->inner->table->prepare(device->inner, launch, prepared));
+    device->fault->prepared += *prepared != NULL;
+    return PLM_OK;
+}
+
+static void forget(plm_device *base, void *prepared)
+{
+    fault_device *device = (fault_device *)base;
+    device->fault->prepared -= prepared != NULL;
+    device->inner->table->forget(device->inner, prepared);
+}
+
+static plm_status launch_one(plm_device *base, const plm_launch *launch, void *prepared)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_LAUNCH);
+    return device->inner->table->launch(device->inner, launch, prepared);
+}
+
+static plm_status copy_in(plm_device *base, void *to, const void *from, size_t bytes)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_COPY_IN);
+    return device->inner->table->copy_in(device->inner, to, from, bytes);
+}
+
+static plm_status copy_out(plm_device *base, void *to, const void *from, size_t bytes)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_COPY_OUT);
+    return device->inner->table->copy_out(device->inner, to, from, bytes);
+}
+
+static plm_status fill(plm_device *base, void *to, uint8_t value, size_t bytes)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_FILL);
+    return device->inner->table->fill(device->inner, to, value, bytes);
+}
+
+static plm_status fence(plm_device *base)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_FENCE);
+    return device->inner->table->fence(device->inner);
+}
+
+static size_t overhead_bytes(plm_device *base)
+{
+    return plm_device_overhead(((fault_device *)base)->inner);
+}
+
+static const plm_device_table fault_table = {
+    .kind = "fault",
+    .destroy = destroy,
+    .reserve = reserve,
+    .release = release,
+    .workspace = workspace,
+    .prepare = prepare,
+    .forget = forget,
+    .launch = launch_one,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .fill = fill,
+    .fence = fence,
+    .overhead_bytes = overhead_bytes,
+};
+
+plm_status plm_device_create_fault(plm_device *inner, plm_fault *fault, plm_device **device)
+{
+    fault_device *made = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    made->base =
+        (plm_device){.table = &fault_table, .usage = inner->usage, .threads = inner->threads};
+    made->inner = inner;
+    made->fault = fault;
+    fault->devices++;
+    *device = &made->base;
+    return PLM_OK;
+}
