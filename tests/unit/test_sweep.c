@@ -26,6 +26,7 @@
 #include "base/file_calls.h"
 #include "device/fault/fault.h"
 #include "train/trainer.h"
+#include "unit/scratch.h"
 
 enum {
     STEPS = 3,
@@ -58,7 +59,7 @@ typedef struct score {
 
 /* The files of one child. */
 typedef struct place {
-    char folder[64]; /* has the text */
+    char folder[SCRATCH_BYTES]; /* has the text */
     char text[FOLDER_BYTES];
     char run[FOLDER_BYTES];     /* where checkpoints go */
     char *reference[STEPS + 1]; /* bytes of the checkpoint after each update */
@@ -393,18 +394,14 @@ static void close_place(place *at)
         plm_host_free(at->reference[i]);
 }
 
-/* A folder of its own, in memory where there is such a place: the sweep syncs thousands of times.
- * One run that does not fail gives the bytes that all must reach. */
+/* A folder of its own. One run that does not fail gives the bytes that all must reach. */
 static bool open_place(place *at)
 {
     plm_fault none = {0};
     watch seen = {.stop_after = 1};
-    *at = (place){.folder = "/dev/shm/plimsoll-sweep-XXXXXX"};
-    if (!mkdtemp(at->folder)) {
-        snprintf(at->folder, sizeof at->folder, "/tmp/plimsoll-sweep-XXXXXX");
-        if (!mkdtemp(at->folder))
-            return false;
-    }
+    *at = (place){.folder = ""};
+    if (!scratch_folder(at->folder))
+        return false;
     snprintf(at->text, sizeof at->text, "%s/text", at->folder);
     snprintf(at->run, sizeof at->run, "%s/run", at->folder);
     if (!write_text(at->text) || train(at, &none, false, &seen) != PLM_OK || !take_reference(at, 1))
