@@ -35,7 +35,8 @@ const plm_owner *plm__bill_owner(const plm_bill *bill, int64_t event);
 /* "parameters", "optimizer state", ...; static. */
 const char *plm__bill_role_words(plm_role role);
 
-/* Whether blocks of the role are there all the time, whatever the micro-batch. */
+/* Whether blocks of the role are there all the time, whatever the micro-batch; not when the role is
+ * not known. */
 bool plm__bill_role_persists(plm_role role);
 
 /* How many bytes of `layer` come before its number: all of them when it has none. */

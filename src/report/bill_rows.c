@@ -26,7 +26,7 @@ const char *plm__bill_role_words(plm_role role)
 
 bool plm__bill_role_persists(plm_role role)
 {
-    return roles[role].persists;
+    return (unsigned)role < PLM_ROLE_COUNT && roles[role].persists;
 }
 
 const plm_owner *plm__bill_owner(const plm_bill *bill, int64_t event)

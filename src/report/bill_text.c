@@ -107,12 +107,17 @@ static void add_roles(const bill_page *page)
     const plm_bill *bill = page->bill;
     size_t placement = bill->plan.arena_bytes - bill->plan.lower_bound_bytes;
     size_t peak = bill->plan.batch ? bill->plan.peak_bytes : bill->live_bytes;
+    size_t unknown = bill->live_bytes - bill->padding_bytes;
+    for (int role = 0; role < PLM_ROLE_COUNT; role++)
+        unknown -= bill->at_peak_bytes[role];
     plm_table table;
     plm_table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int role = 0; role < PLM_ROLE_COUNT; role++)
         if (bill->role_bytes[role] > 0)
             add_line(&table, PLM_TABLE_PLAIN, plm__bill_role_words((plm_role)role),
                      bill->role_bytes[role], bill->at_peak_bytes[role], peak);
+    if (unknown > 0)
+        add_line(&table, PLM_TABLE_PLAIN, "role not known", 0, unknown, peak);
     add_line(&table, PLM_TABLE_PLAIN, "padding", 0, bill->padding_bytes, peak);
     if (placement > 0)
         add_line(&table, PLM_TABLE_PLAIN, "lost in placement", 0, placement, peak);

@@ -26,8 +26,9 @@ static void sum_at_peak(plm_bill *bill)
         const plm_event *event = &events[bill->live[i]];
         asked += event->bytes_asked;
         bill->live_bytes += event->bytes_taken;
-        if (event->owner != PLM_TRACE_NO_OWNER)
-            bill->at_peak_bytes[owners[event->owner].role] += event->bytes_asked;
+        int32_t role = event->owner == PLM_TRACE_NO_OWNER ? -1 : owners[event->owner].role;
+        if (role >= 0)
+            bill->at_peak_bytes[role] += event->bytes_asked;
     }
     bill->padding_bytes = bill->live_bytes - asked;
 }

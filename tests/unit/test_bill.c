@@ -416,6 +416,33 @@ static void the_bill_of_an_empty_trace_is_a_page_too(void **state)
     plm_bill_destroy(bill);
 }
 
+/* As recordings of other programs are: nobody said what the block is for. */
+static void a_block_whose_role_is_not_known_is_counted_and_named_so(void **state)
+{
+    (void)state;
+    plm_trace *trace = NULL;
+    plm_bill *bill = NULL;
+    char *line = NULL;
+    plm_owner owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
+    plm_event event = {.bytes_asked = 1000, .bytes_taken = 1024, .kind = PLM_EVENT_BLOCK_ALLOC};
+    assert_ok(plm_trace_create(&trace));
+    owner.name = intern(trace, "somebody");
+    assert_ok(plm_trace_add_owner(trace, &owner, &event.owner));
+    assert_ok(plm_trace_add_event(trace, &event));
+    assert_ok(plm_bill_create(trace, &bill));
+    assert_int_equal(bill->live_bytes, 1024);
+    for (int role = 0; role < PLM_ROLE_COUNT; role++)
+        assert_int_equal(bill->at_peak_bytes[role], 0);
+    char *page = page_of(bill, (plm_report_style){0});
+    assert_page_has(page, "role not known");
+    assert_page_has(page, "somebody");
+    assert_ok(plm_report_bill_json(bill, &line));
+    assert_page_has(line, "\"role\":null");
+    plm_report_free(line);
+    plm_report_free(page);
+    plm_bill_destroy(bill);
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
 static json_t *json_of(const plm_bill *bill)
@@ -583,6 +610,7 @@ int main(void)
         cmocka_unit_test(a_gpt2_page_tells_the_head_and_the_attention_matrix),
         cmocka_unit_test(a_page_keeps_to_the_width_of_the_terminal),
         cmocka_unit_test(the_bill_of_an_empty_trace_is_a_page_too),
+        cmocka_unit_test(a_block_whose_role_is_not_known_is_counted_and_named_so),
         cmocka_unit_test(json_has_the_keys_that_others_rely_on),
         cmocka_unit_test(json_figures_are_the_bills),
         cmocka_unit_test(what_is_not_known_is_null_in_json),
