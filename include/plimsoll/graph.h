@@ -111,7 +111,8 @@ void plm_block(plm_graph *graph, int32_t index);
 /*
  * The parameter of this name, fp32, made at the first call and found again later; the full name is
  * the layer's, a dot, `name`. `decay` says whether weight decay applies to it. Trainable. Wrong: an
- * empty shape, more than 4 dimensions, a second call with another shape.
+ * empty shape, more than 4 dimensions, a second call with another shape, a first call in another
+ * program than FIRST when there is a FIRST.
  */
 plm_tensor plm_parameter(plm_graph *graph, const char *name, int32_t rank, const int64_t *shape,
                          plm_init init, bool decay);
@@ -133,7 +134,8 @@ plm_tensor plm_position(plm_graph *graph, plm_tensor x, plm_tensor table);
 plm_tensor plm_layer_norm(plm_graph *graph, plm_tensor x, plm_tensor weight, plm_tensor bias,
                           float epsilon);
 
-/* x weight^T + bias: x [..,K], weight [N,K], bias [N] or PLM_TENSOR_NONE -> [..,N]. */
+/* x weight^T + bias: x [..,K], weight [N,K], bias [N] or PLM_TENSOR_NONE -> [..,N]. Weight and bias
+ * are parameters, here as in every operation that has them. */
 plm_tensor plm_linear(plm_graph *graph, plm_tensor x, plm_tensor weight, plm_tensor bias);
 
 /* GELU in its tanh form, any shape. */
@@ -157,7 +159,7 @@ plm_tensor plm_dropout(plm_graph *graph, plm_tensor x, float probability);
  * the strategy. */
 plm_tensor plm_attention(plm_graph *graph, plm_tensor qkv, int32_t heads, bool causal);
 
-/* The position of the step record out of x [B,T,C] -> [B,C]. */
+/* The position of the step record out of x [B,T,C] -> [B,C]. No gradient passes through it. */
 plm_tensor plm_select(plm_graph *graph, plm_tensor x);
 
 /*
@@ -167,7 +169,8 @@ plm_tensor plm_select(plm_graph *graph, plm_tensor x);
  */
 plm_tensor plm_cross_entropy(plm_graph *graph, plm_tensor logits, plm_tensor targets);
 
-/* Gives a result a name of its own, by which bills call it: "logits". Returns the tensor. */
+/* Gives a result a name of its own, by which bills call it: "logits". Returns the tensor. A
+ * parameter has its name already: wrong. */
 plm_tensor plm_name(plm_graph *graph, plm_tensor tensor, const char *name);
 
 /* Marks the tensor whose content the host reads after the program (the logits of GENERATE). */

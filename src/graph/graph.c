@@ -273,6 +273,13 @@ static plm_status parameter(plm_graph *graph, const char *name, const plm_shape 
     uint32_t id;
     PLM_TRY(plm_intern_add(&graph->names, full, (size_t)length, &id));
     plm_tensor found = find_parameter(graph, id);
+    /* The first micro-batch writes every gradient, and the update is built over what it has. */
+    const plm_op_range *first = &graph->programs[PLM_PROGRAM_FIRST];
+    PLM_FAIL_IF(found == PLM_TENSOR_NONE && graph->program != PLM_PROGRAM_FIRST &&
+                    first->begin != first->end,
+                PLM_ERROR_ARGUMENT,
+                "parameter '%s' is made in %s; wanted every parameter in %s, which is trained",
+                full, plm_program_text(graph->program), plm_program_text(PLM_PROGRAM_FIRST));
     if (found == PLM_TENSOR_NONE)
         return add_parameter(graph, id, shape, init, decay ? PLM_GROUP_DECAY : PLM_GROUP_NO_DECAY,
                              tensor);
@@ -338,18 +345,31 @@ plm_tensor plm_input(plm_graph *graph, const char *name, int32_t rank, const int
     return tensor;
 }
 
+/* Whether `tensor` is a result or an input of this graph; a failure when it is not. */
+static bool check_result(plm_graph *graph, plm_tensor tensor, const char *what)
+{
+    if (!plm__graph_check(graph, PLM_OK))
+        return false;
+    bool known = tensor > PLM_TENSOR_STEP && tensor < graph->tensors.count;
+    return (known && graph->parameter_of.items[tensor] < 0) ||
+           plm__graph_check(graph, plm_fail(PLM_ERROR_ARGUMENT,
+                                            "wanted a result of this graph to %s, found %s", what,
+                                            known ? "a parameter" : "none"));
+}
+
 plm_tensor plm_name(plm_graph *graph, plm_tensor tensor, const char *name)
 {
-    uint32_t id = 0;
-    if (tensor != PLM_TENSOR_NONE &&
-        plm__graph_check(graph, plm_intern_add(&graph->names, name, strlen(name), &id)))
-        graph->tensors.items[tensor].name = id;
+    uint32_t id;
+    if (!check_result(graph, tensor, "name") ||
+        !plm__graph_check(graph, plm_intern_add(&graph->names, name, strlen(name), &id)))
+        return PLM_TENSOR_NONE;
+    graph->tensors.items[tensor].name = id;
     return tensor;
 }
 
 void plm_output(plm_graph *graph, plm_tensor tensor)
 {
-    if (tensor != PLM_TENSOR_NONE)
+    if (check_result(graph, tensor, "read"))
         graph->tensors.items[tensor].is_output = true;
 }
 

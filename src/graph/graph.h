@@ -162,7 +162,7 @@ plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t in
 /*
  * Emits the backward operations of `op` (a copy: the list grows meanwhile). dout[i] is the gradient
  * of output i, PLM_TENSOR_NONE where there is none; din[i] becomes that of input i where it is
- * wanted. Weights' gradients are effects.
+ * wanted. Weights' gradients are effects. An operation without a gradient rule is a failure.
  */
 void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout, plm_tensor *din);
 

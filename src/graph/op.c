@@ -119,6 +119,13 @@ static bool input_is_ids(plm_op_kind kind, int32_t i)
            ((kind == PLM_OP_CROSS_ENTROPY || kind == PLM_OP_CROSS_ENTROPY_GRAD) && i == 1);
 }
 
+/* What a gradient goes to as an effect, and what a product is called by: a parameter. */
+static bool input_is_weight(plm_op_kind kind, int32_t i)
+{
+    return ((kind == PLM_OP_LINEAR || kind == PLM_OP_LAYER_NORM) && i >= 1) ||
+           ((kind == PLM_OP_EMBEDDING || kind == PLM_OP_POSITION) && i == 1);
+}
+
 static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t i, plm_tensor in)
 {
     const char *op = table[kind].info.text;
@@ -134,6 +141,9 @@ static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t 
     char text[PLM_SHAPE_TEXT];
     PLM_FAIL_IF(shape->dtype != PLM_DTYPE_F32 && !input_is_ids(kind, i), PLM_ERROR_ARGUMENT,
                 "%s wanted fp32 as input %d, found %s", op, i, plm_shape_format(shape, text));
+    PLM_FAIL_IF(input_is_weight(kind, i) && graph->parameter_of.items[in] < 0, PLM_ERROR_ARGUMENT,
+                "%s wanted a parameter as input %d, found a result, %s", op, i,
+                plm_shape_format(shape, text));
     return PLM_OK;
 }
 
@@ -189,7 +199,12 @@ plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t in
 
 void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout, plm_tensor *din)
 {
-    PLM_BUG_IF(!table[op->kind].gradient, "%s has no gradient", table[op->kind].info.text);
+    if (!table[op->kind].gradient) {
+        plm__graph_check(graph, plm_fail(PLM_ERROR_UNSUPPORTED,
+                                         "%s has no backward, and the loss depends on it",
+                                         table[op->kind].info.text));
+        return;
+    }
     uint32_t layer = graph->layer;
     graph->layer = op->layer;
     graph->label = is_named_by_weight(op->kind) ? op->label : 0;

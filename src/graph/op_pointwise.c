@@ -28,16 +28,19 @@ PLM_GRADIENT_RULE(gelu_exact)
                             NULL);
 }
 
+PLM_SHAPE_RULE(add)
+{
+    (void)attr;
+    const plm_shape *left = plm__shape(graph, in[0]), *right = plm__shape(graph, in[1]);
+    char text[PLM_SHAPE_TEXT];
+    if (memcmp(left, right, sizeof *left) != 0)
+        return plm__shape_failed("add", plm_shape_format(left, text), right);
+    *out = *left;
+    return PLM_OK;
+}
+
 plm_tensor plm_add(plm_graph *graph, plm_tensor a, plm_tensor b)
 {
-    if (!plm__graph_check(graph, PLM_OK) || a == PLM_TENSOR_NONE || b == PLM_TENSOR_NONE)
-        return plm__op_append(graph, PLM_OP_ADD, NULL, (plm_tensor[]){a, b}, NULL);
-    const plm_shape *left = plm__shape(graph, a), *right = plm__shape(graph, b);
-    char text[PLM_SHAPE_TEXT];
-    if (memcmp(left, right, sizeof *left) != 0) {
-        plm__graph_check(graph, plm__shape_failed("add", plm_shape_format(left, text), right));
-        return PLM_TENSOR_NONE;
-    }
     return plm__op_append(graph, PLM_OP_ADD, NULL, (plm_tensor[]){a, b}, NULL);
 }
 

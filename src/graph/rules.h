@@ -25,6 +25,7 @@ typedef void (*plm_gradient_rule)(plm_graph *graph, const plm_op *op, const plm_
 
 PLM_SHAPE_RULE(none); /* no outputs */
 PLM_SHAPE_RULE(same); /* every input like the first, the output too */
+PLM_SHAPE_RULE(add);
 PLM_SHAPE_RULE(embedding);
 PLM_SHAPE_RULE(position);
 PLM_SHAPE_RULE(select);

@@ -172,6 +172,41 @@ static plm_tensor foreign(net *n)
 {
     return plm_gelu(n->g, 1000);
 }
+static plm_tensor foreign_term(net *n)
+{
+    return plm_add(n->g, n->x, 1000);
+}
+static plm_tensor result_as_weight(net *n)
+{
+    plm_layer(n->g, "block.0");
+    return plm_linear(n->g, n->x, plm_select(n->g, n->x), NONE);
+}
+static plm_tensor result_as_bias(net *n)
+{
+    plm_tensor losses = plm_cross_entropy(n->g, n->x, n->ids); /* [8] */
+    return plm_linear(n->g, n->x, parameter(n->g, "w", 2, BATCH * LENGTH, WIDTH), losses);
+}
+static plm_tensor result_as_table(net *n)
+{
+    return plm_embedding(n->g, n->ids, plm_select(n->g, n->x));
+}
+static plm_tensor renamed_parameter(net *n)
+{
+    return plm_name(n->g, n->weight, "other");
+}
+static plm_tensor foreign_name(net *n)
+{
+    return plm_name(n->g, 1000, "other");
+}
+static plm_tensor parameter_after_training(net *n)
+{
+    plm_graph_begin(n->g, PLM_PROGRAM_FIRST);
+    n->ids = plm_input(n->g, "tokens", 2, (int64_t[]){BATCH, LENGTH});
+    plm_embedding(n->g, n->ids, n->table);
+    plm_graph_begin(n->g, PLM_PROGRAM_GENERATE);
+    assert_int_equal(parameter(n->g, "table", 2, VOCABULARY, WIDTH), n->table);
+    return parameter(n->g, "late", 1, WIDTH, 0);
+}
 static plm_tensor of_another_program(net *n)
 {
     plm_graph_begin(n->g, PLM_PROGRAM_GENERATE);
@@ -242,6 +277,13 @@ static const struct {
     {all_dropped, {"under 1", "found 1"}},
     {nothing, {"gelu wanted a tensor", "found none"}},
     {foreign, {"gelu wanted a tensor", "found none"}},
+    {foreign_term, {"add wanted a tensor", "found none"}},
+    {result_as_weight, {"linear wanted a parameter", "[2,6] fp32"}},
+    {result_as_bias, {"linear wanted a parameter", "[8] fp32"}},
+    {result_as_table, {"embedding wanted a parameter", "[2,6] fp32"}},
+    {renamed_parameter, {"to name", "a parameter"}},
+    {foreign_name, {"to name", "found none"}},
+    {parameter_after_training, {"'late' is made in generate", "in first"}},
     {of_another_program, {"gelu wanted a tensor of generate", "of evaluate"}},
     {another_shape, {"'table' wanted as [10,7] fp32", "made as [10,6] fp32"}},
     {another_rank, {"'table' wanted as [10] fp32", "made as [10,6] fp32"}},
@@ -308,12 +350,12 @@ static void programs_share_parameters_by_their_full_name(void **state)
     plm_layer(n.g, "block.%d", 3);
     plm_tensor made = parameter(n.g, "up.weight", 2, 5, WIDTH);
     int64_t parameters = n.g->parameters.count, storages = n.g->storages.count;
+    plm_layer(n.g, "block.%d", 4);
+    assert_int_not_equal(parameter(n.g, "up.weight", 2, 5, WIDTH), made);
     plm_graph_begin(n.g, PLM_PROGRAM_EVALUATE);
     assert_int_equal(plm_parameter_named(n.g, "block.3.up.weight"), made);
     plm_layer(n.g, "block.%d", 3);
     assert_int_equal(parameter(n.g, "up.weight", 2, 5, WIDTH), made);
-    plm_layer(n.g, "block.%d", 4);
-    assert_int_not_equal(parameter(n.g, "up.weight", 2, 5, WIDTH), made);
     assert_int_equal(n.g->parameters.count, parameters + 1);
     assert_int_equal(n.g->storages.count, storages); /* flat: no storage of its own */
     assert_ok(plm_graph_status(n.g));

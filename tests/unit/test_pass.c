@@ -286,6 +286,22 @@ static void a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refuse
     }
 }
 
+static void a_backward_through_an_operation_that_has_none_is_refused(void **state)
+{
+    (void)state;
+    plm_graph *g = new_graph();
+    plm_error error;
+    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm_tensor table = matrix(g, "table", VOCABULARY, WIDTH);
+    plm_tensor x = plm_select(g, plm_embedding(g, tokens(g), table));
+    plm_tensor targets = plm_input(g, "targets", 1, &plm_graph_tensor(g, x)->shape.dims[0]);
+    plm_cross_entropy(g, plm_linear(g, x, table, NONE), targets);
+    assert_int_equal(plm_pass_backward(g), PLM_ERROR_UNSUPPORTED);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "select has no backward"));
+    plm_graph_destroy(g);
+}
+
 /* ---- update and first values --------------------------------------------------------------- */
 
 static void the_update_decays_one_group_and_not_the_other(void **state)
@@ -395,6 +411,7 @@ int main(void)
         cmocka_unit_test(backward_operations_carry_the_layer_and_name_of_their_forward),
         cmocka_unit_test(a_backward_without_a_loss_is_refused),
         cmocka_unit_test(a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refused),
+        cmocka_unit_test(a_backward_through_an_operation_that_has_none_is_refused),
         cmocka_unit_test(the_update_decays_one_group_and_not_the_other),
         cmocka_unit_test(a_group_that_a_network_lacks_has_no_update),
         cmocka_unit_test(every_parameter_gets_its_first_values_from_its_own_site),
