@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: MIT
-# Writes a file's bytes as a C array, so that the program carries the file inside.
-# usage: cmake -DINPUT=FILE -DOUTPUT=FILE.c -DNAME=SYMBOL -DHEADER=x.h -P embed.cmake
-file(READ ${INPUT} digits HEX)
-string(REGEX REPLACE "(................................)" "\\1\n" digits "${digits}")
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1, " bytes "${digits}")
-file(WRITE ${OUTPUT} "#include \"${HEADER}\"\n\n"
-    "const unsigned char ${NAME}[] = {\n${bytes}};\n"
-    "const size_t ${NAME}_bytes = sizeof ${NAME};\n")
+# Writes files into a C source as arrays of bytes, so that the program carries them.
+# usage: cmake -DOUTPUT=assets.c -DHEADER=report/page_assets.h "-DFILES=page.html;page.css" -P embed.cmake
+# page.html becomes  const char plm__page_html[], ended by a NUL, and  const size_t plm__page_html_bytes
+# without it, as the header declares them.
+set(source "/* Made by cmake/embed.cmake. */\n#include \"${HEADER}\"\n")
+foreach(file ${FILES})
+    get_filename_component(name ${file} NAME)
+    string(MAKE_C_IDENTIFIER ${name} name)
+    file(READ ${file} hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(REGEX REPLACE "((0x..,){24})" "\\1\n" bytes "${bytes}")
+    string(APPEND source "\nconst char plm__${name}[] = {\n${bytes}0};\n"
+        "const size_t plm__${name}_bytes = sizeof plm__${name} - 1;\n")
+endforeach()
+file(WRITE ${OUTPUT} "${source}")

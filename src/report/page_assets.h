@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The fixed parts of the page, src/report/page, as the build puts them into the program. */
+#ifndef PLM_REPORT_PAGE_ASSETS_H
+#define PLM_REPORT_PAGE_ASSETS_H
+
+#include <stddef.h>
+
+/* Each ends with a NUL that its count leaves out. */
+extern const char plm__page_html[];
+extern const size_t plm__page_html_bytes;
+extern const char plm__page_css[];
+extern const size_t plm__page_css_bytes;
+extern const char plm__page_js[];
+extern const size_t plm__page_js_bytes;
+
+#endif
