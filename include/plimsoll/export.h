@@ -42,8 +42,10 @@ typedef struct plm_export_source {
     int64_t segment_count;
     int64_t carried_in; /* events at the front that stand for blocks older than the recording */
     int32_t device;
-    bool timed;           /* times are nanoseconds; else ordinals: a plan's operations */
-    const char *settings; /* allocator settings as text, NULL when not known */
+    bool timed;                   /* times are nanoseconds; else ordinals: a plan's operations */
+    const char *settings;         /* allocator settings as text, NULL when not known */
+    const plm_snapshot *snapshot; /* where the trace comes from: knows streams, pools and the final
+                                     blocks to the byte; NULL: none */
 } plm_export_source;
 
 /*

@@ -27,7 +27,8 @@ static void fill(const plm_snapshot *snapshot, plm_export_source *sources, int64
                                          .carried_in = devices[i].carried_in,
                                          .device = devices[i].device,
                                          .timed = devices[i].history.timed,
-                                         .settings = plm_snapshot_get_settings(snapshot)->text};
+                                         .settings = plm_snapshot_get_settings(snapshot)->text,
+                                         .snapshot = snapshot};
     }
 }
 
