@@ -12,7 +12,7 @@
 
 const $ = id => document.getElementById(id);
 const data = JSON.parse($('data').textContent);
-const EXACT_EVENTS = 300000; /* a view of fewer is drawn from the blocks themselves */
+const EXACT_EVENTS = 150000; /* a view of fewer is drawn from the blocks themselves */
 const CHECKPOINT = 4096;     /* events between two remembered sums */
 
 /* ---- numbers and words -------------------------------------------------------------------- */
