@@ -43,6 +43,7 @@ int cmd_bill(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 
 /*
  * Reads a command's line. True when the command may go on; false when *exit_status is already the

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "plimsoll/device.h"
+#include "plimsoll/export.h"
 #include "plimsoll/model.h"
 
 typedef struct bill_settings {
@@ -14,6 +15,7 @@ typedef struct bill_settings {
     size_t budget_bytes; /* 0: none */
     const char *strategy;
     int64_t rows;
+    const char *report; /* file of the page, NULL: none */
     bool json;
     const char *recompute;
     int optimizer;
@@ -45,6 +47,8 @@ static const plm_option options[] = {
      "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
     {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
      "lines of the table of what is live at the peak", NULL},
+    {"report", PLM_OPTION_TEXT, offsetof(bill_settings, report), "FILE", NULL, NULL,
+     "write the plan over time as an HTML page too", NULL},
     {"json", PLM_OPTION_FLAG, offsetof(bill_settings, json), NULL, NULL, NULL,
      "print one JSON object on one line", NULL},
 };
@@ -99,11 +103,20 @@ static plm_status make_plan(const plm_model *model, const bill_settings *setting
     return status;
 }
 
+/* The plan's trace, which the bill holds, as a page. */
+static plm_status write_page(const plm_bill *bill, const char *model, const char *path)
+{
+    plm_export_source source = {.trace = bill->trace, .name = "plan of one training step"};
+    return plm_export_page(path, model, &source, 1);
+}
+
 static plm_status print_bill(const plm_plan *plan, const char *model, const bill_settings *settings)
 {
     plm_bill *bill = NULL;
     char *text = NULL;
     plm_status status = plm_plan_bill(plan, model, settings->budget_bytes, &bill);
+    if (status == PLM_OK && settings->report)
+        status = write_page(bill, model, settings->report);
     if (status == PLM_OK)
         status = settings->json ? plm_report_bill_json(bill, &text)
                                 : plm_report_bill_text(bill, cli_style(settings->rows), &text);

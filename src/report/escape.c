@@ -55,7 +55,8 @@ void plm_escape_add_bytes(plm_text *out, const char *bytes, int64_t count)
         plm_text_add(out, "\\u%04x", length > 0 ? (unsigned)(uint8_t)bytes[i] : 0xFFFDu);
         i++;
     }
-    plm_text_add_bytes(out, bytes + count - plain, plain);
+    if (plain > 0)
+        plm_text_add_bytes(out, bytes + count - plain, plain);
     plm_text_add_bytes(out, "\"", 1);
 }
 

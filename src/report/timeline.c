@@ -109,7 +109,8 @@ static plm_status learn(plm_timeline *t)
         t->sites.items.items[i].live_bytes = 0;
         t->sites.items.items[i].live_count = 0;
     }
-    memset(t->site_of_block, 0, (size_t)t->block_ids * sizeof *t->site_of_block);
+    for (int64_t i = 0; i < t->block_ids; i++)
+        t->site_of_block[i] = 0;
     return PLM_OK;
 }
 

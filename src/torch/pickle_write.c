@@ -125,7 +125,8 @@ static void put_text(plm_pickle_writer *writer, const char *value, size_t count)
     writer->clean.count = 0;
     plm_clean_add(&writer->clean, value, (int64_t)count);
     put(writer, 'X', (uint64_t)writer->clean.count, 4); /* BINUNICODE */
-    plm_text_add_bytes(&writer->text, count ? writer->clean.items : "", writer->clean.count);
+    plm_text_add_bytes(&writer->text, writer->clean.count ? writer->clean.items : "",
+                       writer->clean.count);
     if (writer->text.status == PLM_OK)
         writer->text.status = writer->clean.status;
 }

@@ -72,7 +72,7 @@ static plm_status install(const plm_record_settings *settings, char out[PATH_MAX
     PLM_FAIL_IF(length < 0 || (size_t)length >= sizeof folder, PLM_ERROR_IO,
                 "cannot make '%.60s...': the path is too long", settings->out);
     PLM_TRY(make_folders(folder));
-    PLM_TRY(write_into(folder, "plimsoll_record.py", plm__record_python, plm__record_python_bytes));
+    PLM_TRY(write_into(folder, "plimsoll_record.py", plm__plimsoll_record_py, plm__plimsoll_record_py_bytes));
     PLM_TRY(write_into(folder, "sitecustomize.py", sitecustomize, sizeof sitecustomize - 1));
     PLM_FAIL_IF(!realpath(settings->out, out), PLM_ERROR_IO, "cannot find '%s': %s", settings->out,
                 strerror(errno));

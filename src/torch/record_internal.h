@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-extern const unsigned char plm__record_python[];
-extern const size_t plm__record_python_bytes;
+extern const char plm__plimsoll_record_py[]; /* ended by a NUL that is not counted */
+extern const size_t plm__plimsoll_record_py_bytes;
 
 #endif

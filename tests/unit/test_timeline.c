@@ -38,7 +38,7 @@ static plm_trace *random_trace(int64_t event_count)
     uint32_t state = 0;
     assert_ok(plm_trace_create(&trace));
     for (int i = 0; i < SITES; i++) {
-        char layer[16], name[16];
+        char layer[24], name[24];
         snprintf(layer, sizeof layer, "block.%d", i / 2);
         snprintf(name, sizeof name, "tensor.%d", i);
         add_owner(trace, layer, name, i % PLM_ROLE_COUNT);

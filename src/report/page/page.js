@@ -618,6 +618,43 @@ let pointer = null; /* {x, y} in the picture, while the mouse is over it */
 let drag = null;    /* {from, to, pan} */
 let hovered = null; /* {event, block, group} */
 
+/*
+ * The band of a block in the stack, over its whole life. Below it lie the groups below, and the
+ * older blocks of its group: those that lived when it was born, each until it dies.
+ */
+function drawBand(g, block, group) {
+  const b = s.blocks, k = grouping.groups, c = columns;
+  const first = above(c.event, b.birth[block] - 1), last = above(c.event, b.death[block] - 1);
+  const floors = new Float64Array(c.width + 1);
+  for (const older of liveAt(s, b.birth[block])) {
+    if (older >= block || grouping.ofSite[b.site[older]] !== group) continue;
+    floors[first] += b.taken[older];
+    floors[Math.max(first, above(c.event, b.death[older] - 1))] -= b.taken[older];
+  }
+  const low = [], high = [];
+  let floor = 0;
+  for (let x = first; x < last; x++) {
+    floor += floors[x];
+    let below = floor;
+    for (let i = 0; i < group; i++) below += c.groups[x * k + i];
+    for (let side = 0; side < 2; side++) {
+      const at = box.left + (x + side) / c.width * box.width;
+      low.push([at, box.y(below)]);
+      high.push([at, box.y(below + b.taken[block])]);
+    }
+  }
+  g.beginPath();
+  for (const [x, y] of low.concat(high.reverse())) g.lineTo(x, y);
+  g.closePath();
+  g.fillStyle = theme.ink;
+  g.globalAlpha = .35;
+  g.fill();
+  g.globalAlpha = 1;
+  g.strokeStyle = theme.ink;
+  g.lineWidth = 1;
+  g.stroke();
+}
+
 function drawOver() {
   const {g, width, height} = prepare($('chart-over'));
   g.clearRect(0, 0, width, height);
@@ -630,9 +667,7 @@ function drawOver() {
     const b = s.blocks, x0 = box.x(place(b.birth[hovered.block])), x1 = box.x(place(b.death[hovered.block]));
     g.fillStyle = theme.shade;
     g.fillRect(x0, EDGE.top, Math.max(1, x1 - x0), box.bottom - EDGE.top);
-    g.fillStyle = theme.ink;
-    g.fillRect(x0, hovered.top, Math.max(1, x1 - x0), 1);
-    g.fillRect(pointer ? pointer.x - 3 : x0, hovered.top, 6, Math.max(1, hovered.bottom - hovered.top));
+    drawBand(g, hovered.block, hovered.group);
   }
   const x = box.x(place(chosen));
   rule(g, box, x, theme.accent, []);
@@ -655,7 +690,7 @@ function blockUnder(x, y) {
   const column = Math.max(0, Math.min(columns.width - 1, Math.floor((x - box.left) / box.width * columns.width)));
   const event = columns.event[column], k = grouping.groups;
   const bytes = (box.bottom - y) / (box.bottom - box.y(1));
-  const found = {event, block: -1, group: -1, top: 0, bottom: 0};
+  const found = {event, block: -1, group: -1};
   let floor = 0;
   if (bytes < 0) return found;
   for (let group = 0; group < k; group++) {
@@ -670,7 +705,7 @@ function blockUnder(x, y) {
   for (const block of liveAt(s, event)) {
     if (grouping.ofSite[s.blocks.site[block]] !== found.group) continue;
     const next = floor + s.blocks.taken[block];
-    if (bytes < next) return Object.assign(found, {block, top: box.y(next), bottom: box.y(floor)});
+    if (bytes < next) return Object.assign(found, {block});
     floor = next;
   }
   return found;
@@ -1055,7 +1090,7 @@ function listenToMap() {
 
 /* ---- lists ----------------------------------------------------------------------------------------- */
 
-const ROWS = 60;
+const ROWS = 30;
 
 const number = (title, value, text = size) => ({title, value, text, number: true});
 const whoOfSite = site => ({
@@ -1223,6 +1258,7 @@ function showSource(index) {
   $('slider').max = Math.max(0, s.n - 1);
   $('grouping').replaceChildren(...s.groupings.map((g, i) => element('option', {value: i, text: g.title})));
   document.querySelector('[data-instant=failure]').hidden = s.raw.failures.length === 0;
+  $('axis').lastElementChild.textContent = s.raw.timed ? 'time' : 'operations';
   makeSummary();
   makeTabs();
   showTab(TABS[0]);
