@@ -61,6 +61,10 @@ static plm_status write_page(plm_file_writer *file, const char *title,
     PLM_TRY(add_until(file, "@DATA@", &at));
     PLM_TRY(add_data(file, title, sources, count, out));
     PLM_TRY(add_until(file, "@JS@", &at));
+    PLM_TRY(plm_file_append(file, plm__read_js, plm__read_js_bytes));
+    PLM_TRY(plm_file_append(file, plm__chart_js, plm__chart_js_bytes));
+    PLM_TRY(plm_file_append(file, plm__map_js, plm__map_js_bytes));
+    PLM_TRY(plm_file_append(file, plm__lists_js, plm__lists_js_bytes));
     PLM_TRY(plm_file_append(file, plm__page_js, plm__page_js_bytes));
     return plm_file_append(file, at, strlen(at));
 }

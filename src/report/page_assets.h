@@ -5,11 +5,19 @@
 
 #include <stddef.h>
 
-/* Each ends with a NUL that its count leaves out. */
+/* Each ends with a NUL that its count leaves out. Scripts stand in the order in which they run. */
 extern const char plm__page_html[];
 extern const size_t plm__page_html_bytes;
 extern const char plm__page_css[];
 extern const size_t plm__page_css_bytes;
+extern const char plm__read_js[];
+extern const size_t plm__read_js_bytes;
+extern const char plm__chart_js[];
+extern const size_t plm__chart_js_bytes;
+extern const char plm__map_js[];
+extern const size_t plm__map_js_bytes;
+extern const char plm__lists_js[];
+extern const size_t plm__lists_js_bytes;
 extern const char plm__page_js[];
 extern const size_t plm__page_js_bytes;
 

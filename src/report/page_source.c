@@ -313,6 +313,7 @@ static void add_blocks(writer *w)
         const plm_timeline_block *block = &t->blocks.items[i];
         put(w, (uint64_t)(block->birth - last_birth));
         put(w, block->death < 0 ? 0 : (uint64_t)(block->death - block->birth));
+        put(w, block->let_go < 0 ? 0 : (uint64_t)(block->let_go - block->birth));
         put(w, block->taken);
         put(w, block->taken - block->asked);
         put(w, w->place[block->site]);

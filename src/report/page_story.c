@@ -59,6 +59,16 @@ static void add_instant(plm_text *out, const plm_timeline *t, const plm_export_s
                      (double)(t->events[event].time - t->events[0].time) * 1e-9);
 }
 
+/* The mark that the instant follows: a program of a plan, a step. */
+static void add_mark(plm_text *out, const plm_timeline *t, int64_t event)
+{
+    int64_t i = event;
+    while (i >= 0 && t->events[i].kind != PLM_EVENT_MARK)
+        i--;
+    if (i >= 0)
+        plm_text_add(out, ", in %s", plm_trace_text(t->trace, t->events[i].label));
+}
+
 static void add_event_site(plm_text *out, const plm_timeline *t, const plm_event *event)
 {
     int64_t count;
@@ -85,6 +95,7 @@ static void tell_peak(plm_text *out, const plm_timeline *t, const plm_export_sou
     add_size(out, t->peak.bytes_taken);
     plm_text_add(out, " at ");
     add_instant(out, t, source, t->peak.event);
+    add_mark(out, t, t->peak.event);
     plm_text_add(out, ", when ");
     add_event_site(out, t, event);
     plm_text_add(out, " takes ");

@@ -140,7 +140,7 @@ static plm_status keep_block(plm_timeline *t, const plm_event *event, int64_t in
     if (event->bytes_taken < t->smallest_kept_bytes)
         return PLM_OK;
     PLM_TRY(PLM_ARRAY_PUSH(&t->blocks,
-                           (plm_timeline_block){index, -1, event->address, event->bytes_asked,
+                           (plm_timeline_block){index, -1, -1, event->address, event->bytes_asked,
                                                 event->bytes_taken, site}));
     t->kept_of_block[event->block] = (uint32_t)t->blocks.count;
     return PLM_OK;
@@ -159,12 +159,21 @@ static void change_sums(const plm_timeline *t, sums *now, uint32_t site, size_t 
         now->group[k][plm_grouping_of_site(&t->groupings[k], site)] += bytes;
 }
 
+static void note_let_go(plm_timeline *t, const plm_event *event, int64_t index)
+{
+    if (event->kind == PLM_EVENT_BLOCK_FREE_REQUESTED && event->block >= 0 &&
+        t->kept_of_block[event->block] > 0)
+        t->blocks.items[t->kept_of_block[event->block] - 1].let_go = index;
+}
+
 static plm_status tell_event(plm_timeline *t, int64_t index, sums *now)
 {
     const plm_event *event = &t->events[index];
     bool birth = event->kind == PLM_EVENT_BLOCK_ALLOC;
-    if (!birth && !is_death(t, event))
+    if (!birth && !is_death(t, event)) {
+        note_let_go(t, event, index);
         return PLM_OK;
+    }
     uint32_t site = birth ? 0 : t->site_of_block[event->block] - 1;
     if (birth)
         PLM_TRY(plm_sites_find(&t->sites, t->trace, event, &site));

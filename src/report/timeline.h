@@ -33,8 +33,9 @@ typedef struct plm_timeline_bin {
 } plm_timeline_bin;
 
 typedef struct plm_timeline_block {
-    int64_t birth; /* index of its alloc event */
-    int64_t death; /* of its free event, -1: lives at the end */
+    int64_t birth;  /* index of its alloc event */
+    int64_t death;  /* of its free event, -1: lives at the end */
+    int64_t let_go; /* of the event by which its owner let go of it, -1: none */
     uint64_t address;
     size_t asked;
     size_t taken;
