@@ -49,8 +49,9 @@ typedef struct plm_export_source {
 } plm_export_source;
 
 /*
- * Writes the page. A million events take about 15 MB; beyond PLM_EXPORT_BLOCKS_MAX blocks the
- * smallest are told in sums only, and the page says so. PLM_ERROR_IO, PLM_ERROR_HOST_MEMORY.
+ * Writes the page. A million events of a training run make a file of 10 to 12 MB; beyond
+ * PLM_EXPORT_BLOCKS_MAX blocks the smallest are told in sums only, and the page says so, so that a
+ * file hardly grows further. Two passes over each trace. PLM_ERROR_IO, PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_export_page(const char *path, const char *title,
                                         const plm_export_source *sources, int64_t count);

@@ -205,10 +205,7 @@ static void add_sites(writer *w)
 /* Whether a grouping is worth a choice: it parts something, and by what is known. */
 static bool is_telling(const plm_timeline *t, int k)
 {
-    bool known = k != PLM_GROUPING_ROLE;
-    for (int64_t i = 0; i < t->sites.items.count && !known; i++)
-        known = t->sites.items.items[i].key.owner.role >= 0;
-    return known && t->groupings[k].used_keys > 1;
+    return (k != PLM_GROUPING_ROLE || t->has_roles) && t->groupings[k].used_keys > 1;
 }
 
 static void add_grouping(writer *w, int k)
@@ -216,7 +213,9 @@ static void add_grouping(writer *w, int k)
     const plm_timeline *t = w->t;
     const plm_grouping *grouping = &t->groupings[k];
     plm_text_add(w->out, "{\"title\":");
-    plm_escape_add(w->out, plm_grouping_title((plm_grouping_kind)k, t->recorded));
+    plm_escape_add(w->out, k == PLM_GROUPING_ROLE && !t->has_roles
+                               ? "size of block"
+                               : plm_grouping_title((plm_grouping_kind)k, t->recorded));
     plm_text_add(w->out, ",\"others\":%s,\"labels\":[", grouping->has_others ? "true" : "false");
     for (int g = 0; g < grouping->group_count; g++) {
         plm_text_add(w->out, g ? "," : "");

@@ -149,7 +149,7 @@ static void tell_reserved(plm_text *out, const plm_timeline *t)
     plm_text_add(out, " (");
     add_share(out, unused, t->reserved_at_peak);
     plm_text_add(out, ") held no live block");
-    if (t->reserved_peak > t->reserved_at_peak) {
+    if (t->reserved_peak - t->reserved_at_peak > t->reserved_peak / 100) {
         plm_text_add(out, "; reserved rose to ");
         add_size(out, t->reserved_peak);
     }

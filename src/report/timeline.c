@@ -75,6 +75,7 @@ static plm_status learn_event(plm_timeline *t, int64_t index)
         t->sites.items.items[site].total_bytes += event->bytes_taken;
         t->sites.items.items[site].total_count++;
         t->recorded |= t->sites.items.items[site].key.owner.frames >= 0;
+        t->has_roles |= t->sites.items.items[site].key.owner.role >= 0;
         change_site(t, site, event->bytes_taken, 1, index);
         t->size_classes[size_class(event->bytes_taken)]++;
         t->block_count++;

@@ -47,6 +47,7 @@ typedef struct plm_timeline {
     const plm_event *events;
     int64_t event_count;
     bool recorded; /* owners have call stacks */
+    bool has_roles;
     plm_sites sites;
     plm_grouping groupings[PLM_GROUPING_COUNT];
     plm_extents extents;

@@ -153,8 +153,11 @@ function drawAxes(g, box, top) {
   g.textBaseline = 'top';
   const span = view[1] - view[0];
   const xStep = axis === 'event' ? Math.max(1, niceStep(span, box.width / 130)) : niceStep(span, box.width / 130);
-  for (let x = Math.ceil(view[0] / xStep) * xStep; x <= view[1]; x += xStep)
-    g.fillText(axis === 'event' ? count(x) : s.raw.timed ? (x === 0 ? '0' : duration(x)) : count(x), box.x(x), box.bottom + 7);
+  for (let x = Math.ceil(view[0] / xStep) * xStep; x <= view[1]; x += xStep) {
+    const text = axis === 'event' || !s.raw.timed ? count(x) : x === 0 ? '0' : duration(x).replace(/\.0+ |(\.\d*?[1-9])0+ /, '$1 ');
+    const half = g.measureText(text).width / 2;
+    g.fillText(text, Math.min(box.x(x), box.right + EDGE.right - half), box.bottom + 7);
+  }
 }
 
 /* The stack, from the top group's edge down: each area covers all below it, so no seams show. */

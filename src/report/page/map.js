@@ -27,7 +27,7 @@ function segmentsAt(event) {
   }
   for (const segment of there) {
     segment.free = Math.max(0, segment.bytes - segment.live);
-    segment.pinned = segment.live > 0 && segment.free * 2 > segment.bytes && there.length > 1;
+    segment.pinned = s.complete && segment.live > 0 && segment.free * 2 > segment.bytes && there.length > 1;
     let end = segment.address;
     segment.hole = 0;
     for (const block of segment.blocks) {
@@ -122,9 +122,9 @@ function drawMap() {
   const reserved = segments.reduce((sum, segment) => sum + segment.bytes, 0);
   const pinned = segments.filter(segment => segment.pinned), empty = segments.filter(segment => segment.live === 0);
   const hole = segments.reduce((most, segment) => Math.max(most, segment.hole), 0);
-  const words = [element('b', {text: instantText(chosen)}), ` · ${count(segments.length)} segment${segments.length === 1 ? '' : 's'}, ${size(reserved)} reserved, ${size(live)} live, largest free stretch ${size(hole)}`];
+  const words = [element('b', {text: instantText(chosen)}), ` · ${count(segments.length)} segment${segments.length === 1 ? '' : 's'}, ${size(reserved)} reserved, ${size(live)} ${s.complete ? `live, largest free stretch ${size(hole)}` : 'in the blocks drawn'}`];
   if (pinned.length) words.push(` · ${count(pinned.length)} pinned with ${size(pinned.reduce((sum, segment) => sum + segment.free, 0))} free in them`);
-  if (empty.length && segments.length > 1) words.push(` · ${count(empty.length)} wholly free (${size(empty.reduce((sum, segment) => sum + segment.bytes, 0))})`);
+  if (s.complete && empty.length && segments.length > 1) words.push(` · ${count(empty.length)} wholly free (${size(empty.reduce((sum, segment) => sum + segment.bytes, 0))})`);
   const waiting = segments.flatMap(segment => segment.blocks).filter(block => s.blocks.letGo[block] <= chosen);
   if (waiting.length) words.push(` · ${count(waiting.length)} let go and not yet free (${size(waiting.reduce((sum, block) => sum + s.blocks.taken[block], 0))})`);
   if (!s.complete) words.push(` · blocks under ${size(s.raw.smallest_block)} are not drawn`);
