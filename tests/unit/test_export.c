@@ -169,8 +169,7 @@ static void perfetto_counters_reach_the_peak_and_slices_name_operations(void **s
     size_t i;
     int64_t peak = 0, slices = 0, failures = 0;
     double last = -1;
-    json_array_foreach(json_object_get(root, "traceEvents"), i, event)
-    {
+    json_array_foreach (json_object_get(root, "traceEvents"), i, event) {
         const char *phase = json_string_value(json_object_get(event, "ph"));
         const char *name = json_string_value(json_object_get(event, "name"));
         assert_non_null(phase);
@@ -207,8 +206,7 @@ static void perfetto_of_every_recording_is_valid_and_has_its_peak(void **state)
         json_t *root = read_json(NULL, NULL), *event;
         size_t i;
         size_t peak = 0, reserved = 0;
-        json_array_foreach(json_object_get(root, "traceEvents"), i, event)
-        {
+        json_array_foreach (json_object_get(root, "traceEvents"), i, event) {
             if (strcmp(json_string_value(json_object_get(event, "ph")), "C") != 0)
                 continue;
             size_t bytes = (size_t)integer(json_object_get(event, "args"), "bytes");
