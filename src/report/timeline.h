@@ -8,7 +8,7 @@
  * instant, so a stack always adds up to something that was. The least sum of the bin stands beside
  * it. The peak of the trace is the largest of these instants.
  *
- * Host memory: 4 bytes a block of the trace twice, 48 bytes a block that is kept (at most
+ * Host memory: 4 bytes a block of the trace twice, 56 bytes a block that is kept (at most
  * PLM_EXPORT_BLOCKS_MAX), 200 bytes a site, 600 bytes a bin at the most.
  */
 #ifndef PLM_REPORT_TIMELINE_H
