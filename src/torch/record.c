@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -27,19 +26,6 @@ static const char sitecustomize[] =
 static const char own_prefix[] = "PLIMSOLL_RECORD_";
 static const char path_prefix[] = "PYTHONPATH=";
 
-static plm_status make_folder(const char *path)
-{
-    if (mkdir(path, 0777) == 0)
-        return PLM_OK;
-    int error = errno;
-    struct stat about;
-    bool there = error == EEXIST && stat(path, &about) == 0;
-    if (there && S_ISDIR(about.st_mode))
-        return PLM_OK;
-    return plm_fail(PLM_ERROR_IO, "cannot make the folder '%s': %s", path,
-                    there ? "a file of that name is there" : strerror(error));
-}
-
 /* Makes `path`, which is written to on the way, and every folder above it. */
 static plm_status make_folders(char *path)
 {
@@ -47,11 +33,11 @@ static plm_status make_folders(char *path)
         if (*end != '/')
             continue;
         *end = '\0';
-        plm_status status = make_folder(path);
+        plm_status status = plm_folder_make(path);
         *end = '/';
         PLM_TRY(status);
     }
-    return make_folder(path);
+    return plm_folder_make(path);
 }
 
 static plm_status write_into(const char *folder, const char *name, const void *bytes, size_t count)
@@ -72,7 +58,8 @@ static plm_status install(const plm_record_settings *settings, char out[PATH_MAX
     PLM_FAIL_IF(length < 0 || (size_t)length >= sizeof folder, PLM_ERROR_IO,
                 "cannot make '%.60s...': the path is too long", settings->out);
     PLM_TRY(make_folders(folder));
-    PLM_TRY(write_into(folder, "plimsoll_record.py", plm__plimsoll_record_py, plm__plimsoll_record_py_bytes));
+    PLM_TRY(write_into(folder, "plimsoll_record.py", plm__plimsoll_record_py,
+                       plm__plimsoll_record_py_bytes));
     PLM_TRY(write_into(folder, "sitecustomize.py", sitecustomize, sizeof sitecustomize - 1));
     PLM_FAIL_IF(!realpath(settings->out, out), PLM_ERROR_IO, "cannot find '%s': %s", settings->out,
                 strerror(errno));
