@@ -25,6 +25,24 @@ static const char *find_program(const plm_bill *bill)
     return "";
 }
 
+/* Who runs, in words: "the first micro-batch". */
+static void add_program(const char *program, plm_text *out)
+{
+    static const struct {
+        const char *name, *words;
+    } programs[] = {
+        {"first", "the first micro-batch"}, {"next", "a later micro-batch"},
+        {"update", "the update"},           {"evaluate", "an evaluation"},
+        {"generate", "a generation"},
+    };
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(program, programs[i].name) == 0) {
+            plm_text_add(out, "%s", programs[i].words);
+            return;
+        }
+    plm_text_add(out, "`%s`", program);
+}
+
 static void add_where(const plm_bill *bill, plm_text *out)
 {
     const plm_owner *owner = plm__bill_owner(bill, bill->peak_event);
@@ -39,8 +57,10 @@ static void add_where(const plm_bill *bill, plm_text *out)
         plm_text_add(out, ", ");
     }
     plm_text_add(out, "when ");
-    if (program[0])
-        plm_text_add(out, "`%s` runs ", program);
+    if (program[0]) {
+        add_program(program, out);
+        plm_text_add(out, " runs ");
+    }
     if (owner && owner->op)
         plm_text_add(out, "%s", plm_trace_text(bill->trace, owner->op));
     else if (owner)

@@ -296,12 +296,12 @@ static void a_trace_by_hand_becomes_this_page(void **state)
         "  ─────────────────────────────────────────────────────────────────\n"
         "  peak                      63.7 KiB  100.0 %\n"
         "\n"
-        "The peak is in the head, when `first` runs sum. Of the 63.7 KiB live then, 19.5 KiB (31 "
-        "%)\n"
-        "is there all the time: parameters. The largest of what comes and goes: the output made "
-        "by\n"
-        "up linear, [50,100] fp32, 19.5 KiB in each of 2 blocks (39.1 KiB), kept because gelu\n"
-        "gradient and head ln gradient need them; then the workspace of sum, 3.9 KiB.\n"
+        "The peak is in the head, when the first micro-batch runs sum. Of the 63.7 KiB live then,\n"
+        "19.5 KiB (31 %) is there all the time: parameters. The largest of what comes and goes: "
+        "the\n"
+        "output made by up linear, [50,100] fp32, 19.5 KiB in each of 2 blocks (39.1 KiB), kept\n"
+        "because gelu gradient and head ln gradient need them; then the workspace of sum, 3.9 "
+        "KiB.\n"
         "\n"
         "Live at the peak, largest first\n"
         "  layer     what              shape          ×    in all  kept for\n"
@@ -348,7 +348,7 @@ static void a_gpt2_page_tells_the_head_and_the_attention_matrix(void **state)
     (void)state;
     plm_bill *bill = bill_of("gpt2", 8, PLM_ATTENTION_PLAIN, 0);
     char *page = page_of(bill, (plm_report_style){.columns = 2000});
-    assert_page_has(page, "The peak is in the head, when `first` runs token linear.");
+    assert_page_has(page, "The peak is in the head, when the first micro-batch runs token linear.");
     assert_page_has(page, "is there all the time: parameters, gradients and optimizer state.");
     assert_page_has(page, "the probabilities made by softmax, [8,12,1024,1024] fp32, 384.0 MiB in "
                           "each of 12 blocks (4.50 GiB), kept because softmax gradient and "
