@@ -71,8 +71,12 @@ static plm_status read_pair(char *pair, plm_model *model)
                 pair);
     *value++ = '\0';
     for (int key = 0; key < KEY_COUNT; key++)
-        if (strcmp(pair, keys[key].name) == 0)
+        if (strcmp(pair, keys[key].name) == 0) {
+            PLM_FAIL_IF(*field(model, key) != 0, PLM_ERROR_ARGUMENT,
+                        "model description: wanted %s once, found it again as '%.40s'", pair,
+                        value);
             return read_count(value, key, model);
+        }
     if (strcmp(pair, "dropout") == 0)
         return read_dropout(value, model);
     return plm_fail(
