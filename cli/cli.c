@@ -27,6 +27,7 @@ int cli_wrong(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    fflush(stdout); /* where both go to one file, the message stands after what was printed */
     fputs("plimsoll: ", stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);

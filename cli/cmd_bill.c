@@ -151,7 +151,6 @@ int cmd_bill(int argc, char **argv)
     plm_plan_destroy(plan);
     if (status != PLM_OK || refusal.status == PLM_OK)
         return cli_finish(status);
-    fflush(stdout);
     cli_wrong("%s", refusal.message);
     return CLI_NO;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* plimsoll train: plans, then trains inside the budget. */
 #include <math.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 enum {
     SAMPLE_MAX = 4096, /* bytes of generated text */
+    LINE_BYTES = 256,  /* of progress */
     BILL_ROWS = 6      /* of the table of what is live at the peak */
 };
 
@@ -46,19 +48,24 @@ typedef struct train_options {
     int64_t keep;
     const char *resume;
     bool json;
+    int precision, optimizer; /* what is built is the only choice */
 } train_options;
 
 static const plm_option options[] = {
     {"data", PLM_OPTION_TEXT, offsetof(train_options, data), "FILE", NULL, NULL,
      "text to train on, read as bytes; its last tenth is held out", NULL},
     {"budget", PLM_OPTION_SIZE, offsetof(train_options, budget_bytes), "SIZE", NULL, NULL,
-     "memory that the run may use; default: what the machine has available", NULL},
+     "memory that the run may use, such as 512MiB; default: what the machine has available", NULL},
     {"batch", PLM_OPTION_COUNT, offsetof(train_options, batch), "N", "8", NULL,
      "sequences in one update", NULL},
     {"micro-batch", PLM_OPTION_COUNT, offsetof(train_options, micro_batch), "N", NULL, NULL,
      "sequences held at once, a divisor of the batch; default: the most that fit", NULL},
     {"seq", PLM_OPTION_COUNT, offsetof(train_options, sequence), "N", NULL, NULL,
      "tokens of a sequence; default: the model's context", NULL},
+    {"precision", PLM_OPTION_CHOICE, offsetof(train_options, precision), "TYPE", "fp32", "fp32",
+     "of weights and activations", NULL},
+    {"optimizer", PLM_OPTION_CHOICE, offsetof(train_options, optimizer), "NAME", "adamw", "adamw",
+     "what updates the parameters", NULL},
     {"attention", PLM_OPTION_CHOICE, offsetof(train_options, attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
     {"recompute", PLM_OPTION_TEXT, offsetof(train_options, recompute), "RUNG", "none", NULL,
@@ -88,7 +95,7 @@ static const plm_option options[] = {
      "held-out sequences evaluated, evenly spread; 0: all", NULL},
     {"sample", PLM_OPTION_INTEGER, offsetof(train_options, sample), "N", "0", NULL,
      "bytes of text to generate at the end", NULL},
-    {"prompt", PLM_OPTION_TEXT, offsetof(train_options, prompt), "TEXT", "", NULL,
+    {"prompt", PLM_OPTION_TEXT, offsetof(train_options, prompt), "TEXT", NULL, NULL,
      "what the sample continues", NULL},
     {"threads", PLM_OPTION_INTEGER, offsetof(train_options, threads), "N", "0", NULL,
      "threads that compute; 0: as many as the machine has", NULL},
@@ -106,7 +113,10 @@ static const plm_option options[] = {
 
 static const plm_syntax syntax = {
     .command = "plimsoll train",
-    .summary = "Plans a training run for a budget, then trains inside it.",
+    .summary = "Plans a training run for a budget, then trains inside it. MODEL is gpt2, "
+               "gpt2-medium, gpt2-large, gpt2-xl or a description as in the example; a "
+               "description may end in dropout=0.1. Ctrl-C stops after the update at hand, saving "
+               "it when there is --out; a second one stops at once.",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,
@@ -146,6 +156,31 @@ static plm_status take_settings(const train_options *o, const char *model,
                         &settings->strategy);
 }
 
+/* The signal that asked to stop, 0 for none: a handler reaches nothing but what is static. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    static const char text[] = "\nplimsoll: stopping after this update; once more stops at once\n";
+    interrupted = number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        return; /* nobody reads; the run stops all the same */
+}
+
+/* Ctrl-C and a polite kill let the update at hand end; the handler is gone after its first use. */
+static void catch_signals(bool caught)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    struct sigaction action = {.sa_handler = caught ? interrupt : SIG_DFL, .sa_flags = SA_RESTART};
+    if (caught)
+        action.sa_flags |= (int)SA_RESETHAND;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before;
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
 /* "1:23" or "2:03:04" */
 static const char *clock_text(double seconds, char text[32])
 {
@@ -163,19 +198,17 @@ typedef struct display {
     double next_line_seconds; /* not a terminal: when the next plain line is due */
 } display;
 
-static void print_line(const plm_train_progress *p, const char *end)
+/* One line of at most `columns` - 1 characters: one that wraps could not be written again. */
+static void print_line(const plm_train_progress *p, int64_t columns)
 {
-    char used[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT], left[32];
-    printf("step %*lld/%lld  loss %7.4f  %7.0f tokens/s  %s of %s  %s left",
-           snprintf(NULL, 0, "%lld", (long long)p->steps), (long long)p->step, (long long)p->steps,
-           p->loss, p->tokens_per_second, plm_size_format(p->used_bytes, used),
-           plm_size_format(p->budget_bytes, budget), clock_text(p->remaining_seconds, left));
-    if (p->skipped)
-        printf("  skipped: the gradient was not finite");
-    if (p->evaluated)
-        printf("  validation %.4f", p->validation_loss);
-    fputs(end, stdout);
-    fflush(stdout);
+    char used[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT], left[32], line[LINE_BYTES];
+    snprintf(line, sizeof line, "step %*lld/%lld  loss %.4f  %6.0f tokens/s  %s of %s  %s left%s",
+             snprintf(NULL, 0, "%lld", (long long)p->steps), (long long)p->step,
+             (long long)p->steps, p->loss, p->tokens_per_second,
+             plm_size_format(p->used_bytes, used), plm_size_format(p->budget_bytes, budget),
+             clock_text(p->remaining_seconds, left),
+             p->skipped ? "  skipped: the gradient was not finite" : "");
+    printf("%.*s", columns > 1 && columns <= LINE_BYTES ? (int)columns - 1 : LINE_BYTES, line);
 }
 
 static bool show_progress(const plm_train_progress *p, void *user)
@@ -188,17 +221,23 @@ static bool show_progress(const plm_train_progress *p, void *user)
         puts(line);
         fflush(stdout);
         plm_train_json_free(line);
-        return true;
+        return !interrupted;
     }
     bool last = p->step == p->steps;
     if (d->live) {
         fputs("\r\033[K", stdout);
-        print_line(p, p->evaluated || last ? "\n" : "");
+        print_line(p, cli_style(0).columns);
+        fputs(p->evaluated || last ? "\n" : "", stdout);
     } else if (p->step == 1 || last || p->evaluated || p->elapsed_seconds >= d->next_line_seconds) {
-        print_line(p, "\n");
+        print_line(p, 0);
+        putchar('\n');
         d->next_line_seconds = p->elapsed_seconds + 5;
     }
-    return true;
+    if (p->evaluated)
+        printf("     validation loss %.4f after step %lld\n", p->validation_loss,
+               (long long)p->step);
+    fflush(stdout);
+    return !interrupted;
 }
 
 /* The bill of the plan, then what was chosen. */
@@ -217,13 +256,13 @@ static plm_status print_plan(const plm_trainer *trainer, const char *model)
     plm_bill_destroy(bill);
     int64_t parts = s.batch / s.strategy.micro_batch;
     char peak[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT];
-    printf(
-        "The plan: %lld sequences of %lld tokens an update, %lld at a time, %lld micro-batch%s, %s "
-        "attention, %s;\npeak %s (%zu bytes) of a budget of %s.\n\n",
-        (long long)s.batch, (long long)s.sequence, (long long)s.strategy.micro_batch,
-        (long long)parts, parts == 1 ? "" : "es", plm_attention_text(s.strategy.attention),
-        plm_dtype_text(s.strategy.precision), plm_size_format(s.peak_bytes, peak), s.peak_bytes,
-        plm_size_format(plm_trainer_budget(trainer), budget));
+    printf("plan    %lld sequences of %lld tokens an update: %lld micro-batch%s of %lld\n"
+           "        %s attention, %s\n"
+           "        peak %s (%zu bytes) of a budget of %s\n\n",
+           (long long)s.batch, (long long)s.sequence, (long long)parts, parts == 1 ? "" : "es",
+           (long long)s.strategy.micro_batch, plm_attention_text(s.strategy.attention),
+           plm_dtype_text(s.strategy.precision), plm_size_format(s.peak_bytes, peak), s.peak_bytes,
+           plm_size_format(plm_trainer_budget(trainer), budget));
     return status;
 }
 
@@ -249,10 +288,25 @@ static plm_status print_sample(plm_trainer *trainer, const train_options *o)
     if (o->sample == 0 || o->json)
         return PLM_OK;
     char text[SAMPLE_MAX + 1];
-    plm_status status = plm_trainer_sample(trainer, o->prompt, o->sample, TEMPERATURE, text);
+    const char *prompt = o->prompt ? o->prompt : "";
+    plm_status status = plm_trainer_sample(trainer, prompt, o->sample, TEMPERATURE, text);
     if (status == PLM_OK)
-        printf("\nsample:\n%s%s\n", o->prompt, text);
+        printf("\nsample:\n%s%s\n", prompt, text);
     return status;
+}
+
+static void print_stopped(const plm_train_result *r, const plm_train_settings *settings,
+                          const display *shown)
+{
+    if (shown->live && !shown->json)
+        putchar('\n');
+    fflush(stdout);
+    fprintf(stderr, "plimsoll: stopped after step %lld of %lld; ", (long long)r->steps,
+            (long long)settings->steps);
+    if (settings->out_folder)
+        fprintf(stderr, "--resume %s goes on from there\n", settings->out_folder);
+    else
+        fputs("nothing was saved, for want of --out\n", stderr);
 }
 
 static plm_status train(const plm_train_settings *settings, const train_options *o)
@@ -268,7 +322,13 @@ static plm_status train(const plm_train_settings *settings, const train_options 
         status = print_plan(trainer, settings->model.name);
     if (status == PLM_OK)
         status = plm_trainer_run(trainer, &observer, &result);
-    if (status == PLM_OK && o->json) {
+    catch_signals(false);
+    bool stopped = status == PLM_OK && result.steps < settings->steps;
+    if (!stopped)
+        interrupted = 0; /* it came after the last update, which changes nothing */
+    if (stopped) {
+        print_stopped(&result, settings, &shown);
+    } else if (status == PLM_OK && o->json) {
         char *line = NULL;
         status = plm_train_result_json(&result, &line);
         if (status == PLM_OK)
@@ -300,7 +360,10 @@ int cmd_train(int argc, char **argv)
     plm_status status = take_settings(&o, operands.items[0], &settings);
     if (status == PLM_OK)
         cli_enlarge(&settings.model, settings.sequence);
+    catch_signals(true);
     if (status == PLM_OK)
         status = train(&settings, &o);
+    if (status == PLM_OK && interrupted)
+        raise(interrupted); /* a shell that runs a script has to see why this ended */
     return cli_finish(status);
 }

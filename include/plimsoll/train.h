@@ -4,8 +4,8 @@
  *
  *     plm_trainer *trainer = NULL;
  *     plm_train_result result;
- *     PLM(plm_trainer_create(&settings, &trainer));      reads the data, plans; refuses what does
- * not fit PLM(plm_trainer_run(trainer, &observer, &result)); takes the arena, trains, evaluates
+ *     status = plm_trainer_create(&settings, &trainer);       // reads the data, plans, refuses
+ *     status = plm_trainer_run(trainer, &observer, &result);  // takes the arena, trains, evaluates
  *     plm_trainer_destroy(trainer);
  *
  * One thread uses a trainer; kernels use the threads that the settings name.
@@ -60,8 +60,8 @@ typedef struct plm_train_progress {
     double validation_loss; /* nats, of the held-out windows used */
 } plm_train_progress;
 
-/* Called on the training thread; false stops the run after this update. NULL functions are skipped.
- */
+/* Called on the training thread; false stops the run after this update, whose checkpoint is saved
+ * when there is a folder for it. NULL functions are skipped. */
 typedef struct plm_train_observer {
     bool (*progress)(const plm_train_progress *progress, void *user);
     void *user;
@@ -114,9 +114,8 @@ PLM_MUST_USE plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_ob
 
 /*
  * After a run: continues `prompt` (bytes, may be empty) by `count` bytes drawn at `temperature` > 0
- * into `out`
- * (`count` + 1 long, NUL-ended; a token beyond a byte becomes '?'). The same seed gives the same
- * text.
+ * into `out` (`count` + 1 long, NUL-ended; a token beyond a byte becomes '?'). The same seed gives
+ * the same text.
  */
 PLM_MUST_USE plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t count,
                                            double temperature, char *out);

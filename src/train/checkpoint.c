@@ -191,6 +191,23 @@ done:
     return status;
 }
 
+plm_status plm__checkpoint_prepare(const char *folder, int64_t step)
+{
+    char path[4096];
+    int64_t newest;
+    plm_file_writer writer;
+    PLM_TRY(plm_folder_make(folder));
+    PLM_TRY(find_newest(folder, INT64_MAX, &newest));
+    PLM_FAIL_IF(newest > step, PLM_ERROR_ARGUMENT,
+                "'%s' holds a checkpoint of %" PRId64 " steps, more than the %" PRId64
+                " that this run starts from; resume that one or name another folder",
+                folder, newest, step);
+    PLM_TRY(file_path(folder, step, path));
+    PLM_TRY(plm_file_begin(path, &writer));
+    plm_file_abandon(&writer);
+    return PLM_OK;
+}
+
 plm_status plm__checkpoint_save(const char *folder, int64_t keep,
                                 const plm_train_settings *settings, int64_t step,
                                 plm_session *session)

@@ -233,6 +233,15 @@ static bool is_due(int64_t done, int64_t every, int64_t steps)
     return done == steps || (every > 0 && done % every == 0);
 }
 
+/* Saves when that is due, or when the run stops here. */
+static plm_status save_if_due(plm_trainer *trainer, int64_t done, bool stops)
+{
+    const plm_train_settings *s = &trainer->settings;
+    if (!s->out_folder || (!stops && !is_due(done, s->save_every, s->steps)))
+        return PLM_OK;
+    return plm__checkpoint_save(s->out_folder, s->keep, s, done, trainer->session);
+}
+
 static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
                        plm_train_result *result)
 {
@@ -252,11 +261,12 @@ static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
         progress.elapsed_seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
         if (is_due(step + 1, s->eval_every, s->steps))
             PLM_TRY(evaluate_now(trainer, &progress, result));
-        if (s->out_folder && is_due(step + 1, s->save_every, s->steps))
-            PLM_TRY(plm__checkpoint_save(s->out_folder, s->keep, s, step + 1, trainer->session));
+        PLM_TRY(save_if_due(trainer, step + 1, false));
         result->tokens_per_second = progress.tokens_per_second;
-        if (observer && observer->progress && !observer->progress(&progress, observer->user))
+        if (observer && observer->progress && !observer->progress(&progress, observer->user)) {
+            PLM_TRY(save_if_due(trainer, step + 1, true));
             break;
+        }
     }
     result->seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
     return PLM_OK;
@@ -301,6 +311,8 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
                              .strategy = plan.strategy};
     if (trainer->settings.resume_folder)
         PLM_TRY(resume(trainer, &made.resumed_from));
+    if (trainer->settings.out_folder)
+        PLM_TRY(plm__checkpoint_prepare(trainer->settings.out_folder, made.resumed_from));
     PLM_TRY(loop(trainer, observer, &made));
     PLM_TRY(measure(trainer, &made));
     *result = made;

@@ -5,6 +5,7 @@
  */
 #include "unit/test.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "base/json.h"
@@ -111,6 +112,7 @@ static void models_that_cannot_be_are_status_2_and_one_line(void **state)
         {"gpt:", "missing"},
         {"gpt:layers=2", "missing"},
         {"gpt:layers=1,width=16,heads=2,context=16,vocab=256,depth=3", "depth"},
+        {"gpt:layers=1,width=16,heads=2,context=16,vocab=256,layers=2", "layers once"},
         {"gpt:layers=1,width=16,heads=2,context=16,vocab=256,dropout=1", "dropout"},
         {"gpt:layers=1,width=16,heads=2,context=16,vocab=256,dropout=nan", "dropout"},
         {"gpt:layers=0,width=16,heads=2,context=16,vocab=256", "layers"},
@@ -313,6 +315,73 @@ static void a_sequence_longer_than_the_context_is_trained_with_a_notice(void **s
     assert_non_null(strstr(output, "24"));
 }
 
+/* Starts a run that would take days, sends it `signal_name` after some updates; the exit status. */
+static int stop_a_run(const folder *in, const char *options, const char *signal_name)
+{
+    char line[1024];
+    snprintf(line, sizeof line,
+             "cd %s && rm -f log && { '%s' train %s --data text --threads 1 --steps 100000000 "
+             "--json %s >log 2>&1 & } && until grep -q '\"step\": *3,' log || ! kill -0 $!; do "
+             "sleep 0.02; done; kill -%s $!; wait $!",
+             in->path, PLM_PROGRAM, model, options, signal_name);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    const folder *in = *state;
+    char line[512];
+    assert_int_equal(stop_a_run(in, "--out saved", "TERM"), 128 + SIGTERM);
+    snprintf(line, sizeof line,
+             "cd %s && grep -o 'stopped after step [0-9]* of 100000000; --resume saved' log && "
+             "test $(ls saved | wc -l) -eq 1 && "
+             "at=$(ls saved | tr -dc 0-9) && '%s' train %s --data text --threads 1 --resume saved "
+             "--out saved --keep 1 --json --steps $((1$at - 100000000 + 1)) >log 2>&1",
+             in->path, PLM_PROGRAM, model);
+    assert_int_equal(system(line), 0);
+    snprintf(line, sizeof line, "train %s --data text --threads 1 --steps 2 --out saved", model);
+    assert_int_equal(run_program(in, line, to_error, output), 2);
+    assert_true(is_one_line(output));
+    assert_non_null(strstr(output, "resume that one or name another folder"));
+    snprintf(line, sizeof line, "cd %s && test $(ls saved | wc -l) -eq 1 && rm -r saved log",
+             in->path);
+    assert_int_equal(system(line), 0);
+}
+
+static void a_run_that_is_stopped_without_a_folder_says_that_nothing_was_saved(void **state)
+{
+    const folder *in = *state;
+    char line[128];
+    assert_int_equal(stop_a_run(in, "", "TERM"), 128 + SIGTERM);
+    snprintf(line, sizeof line, "cd %s && grep -q 'nothing was saved' log && rm log", in->path);
+    assert_int_equal(system(line), 0);
+}
+
+static void a_folder_that_cannot_be_written_is_refused_before_the_first_update(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    const folder *in = *state;
+    char arguments[256];
+    snprintf(arguments, sizeof arguments,
+             "train %s --data text --threads 1 --steps 3 --json --out no/such/folder", model);
+    assert_int_equal(run_program(in, arguments, to_output, output), 2);
+    assert_string_equal(output, "");
+}
+
+static void a_refusal_stands_after_what_was_printed_before_it(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    const folder *in = *state;
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "train %s --data text --threads 1 --resume nowhere",
+             model);
+    assert_int_equal(run_program(in, arguments, "2>&1", output), 2);
+    assert_non_null(strstr(output, "plan "));
+    assert_true(strstr(output, "plimsoll: ") > strstr(output, "plan "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +393,10 @@ int main(void)
         cmocka_unit_test(the_last_line_of_json_is_the_summary_with_equal_peaks),
         cmocka_unit_test(a_run_for_people_ends_with_both_peaks_and_a_sample),
         cmocka_unit_test(a_sequence_longer_than_the_context_is_trained_with_a_notice),
+        cmocka_unit_test(a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed),
+        cmocka_unit_test(a_run_that_is_stopped_without_a_folder_says_that_nothing_was_saved),
+        cmocka_unit_test(a_folder_that_cannot_be_written_is_refused_before_the_first_update),
+        cmocka_unit_test(a_refusal_stands_after_what_was_printed_before_it),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
