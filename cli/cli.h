@@ -27,7 +27,7 @@
 /* Exit statuses of the program. */
 enum {
     CLI_DONE = 0,
-    CLI_NO = 1,    /* the answer is no: a budget that is too small, a check that failed */
+    CLI_NO = 1,    /* the answer is no: too small a budget or memory, a check that failed */
     CLI_WRONG = 2, /* wrong use or bad input */
     CLI_FAILED = 3 /* the machine or the program failed */
 };

@@ -103,8 +103,16 @@ const plm_plan *plm_trainer_plan(const plm_trainer *trainer);
 size_t plm_trainer_budget(const plm_trainer *trainer);
 
 /*
- * Trains; once for each trainer. `observer` may be NULL. PLM_ERROR_DEVICE_MEMORY when the arena is
- * not to be had. A run that resumes reaches the same bits as one that was never stopped, on the
+ * Trains; once for each trainer. `observer` may be NULL.
+ *
+ * PLM_ERROR_DEVICE_MEMORY when the arena is not to be had, because others took the memory since the
+ * plan was made: the only moment at which a run can be out of memory, for it takes nothing later.
+ * That is an answer (the program ends with status 1, as for a budget that is too small): the error
+ * holds the record (asked, live, reserved, budget, largest free, operation and tensor), and its
+ * message names the largest plan that would fit now, micro-batch and peak, or says that none does.
+ * Nothing was taken, and the trainer may be run again when there is room.
+ *
+ * A run that resumes reaches the same bits as one that was never stopped, on the
  * same machine, thread count and micro-batch; another budget resumes it too.
  * PLM_ERROR_IO, PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint that is missing, damaged
  * or of another run; PLM_ERROR_IO when one cannot be saved.

@@ -14,6 +14,7 @@
 #include "base/size.h"
 #include "plimsoll/data.h"
 #include "train/checkpoint.h"
+#include "train/offer.h"
 #include "train/schedule.h"
 
 enum { SITE_SAMPLE = 0x60000000 }; /* random numbers of drawn text */
@@ -301,8 +302,11 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
                            plm_train_result *result)
 {
     PLM_FAIL_IF(trainer->session, PLM_ERROR_STATE, "this trainer has run already");
-    PLM_TRY(plm_session_create(trainer->plan, trainer->device, trainer->settings.seed,
-                               &trainer->session));
+    plm_status status = plm_session_create(trainer->plan, trainer->device, trainer->settings.seed,
+                                           &trainer->session);
+    if (status == PLM_ERROR_DEVICE_MEMORY)
+        return plm__offer_smaller(&trainer->job, &trainer->settings.strategy, trainer->device);
+    PLM_TRY(status);
     plm_plan_summary plan = plm_plan_summarize(trainer->plan);
     plm_train_result made = {.bigram_loss = trainer->bigram_loss,
                              .budget_bytes = trainer->budget_bytes,

@@ -82,8 +82,9 @@ plm_status plm__cpu_reserve(plm_device *device, size_t bytes, void **region)
     if (bytes > left)
         return refuse(device, bytes, left, "over the cap");
     size_t available = plm__cpu_available_bytes() & ~(page_bytes - 1);
-    if (whole_bytes > available)
-        return refuse(device, bytes, available, "more than the machine has free");
+    if (whole_bytes > available) /* one page goes to the end that cannot be touched */
+        return refuse(device, bytes, available > page_bytes ? available - page_bytes : 0,
+                      "more than the machine has free");
     char *pages;
     if (!map_committed(mapped_bytes, page_bytes, &pages))
         return refuse(device, bytes, 0, "refused by the system");
