@@ -308,7 +308,8 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
         return plm__offer_smaller(&trainer->job, &trainer->settings.strategy, trainer->device);
     PLM_TRY(status);
     plm_plan_summary plan = plm_plan_summarize(trainer->plan);
-    plm_train_result made = {.bigram_loss = trainer->bigram_loss,
+    plm_train_result made = {.validation_loss = NAN, /* until it is measured */
+                             .bigram_loss = trainer->bigram_loss,
                              .budget_bytes = trainer->budget_bytes,
                              .predicted_peak_bytes = plan.peak_bytes,
                              .optimizer = plan.optimizer,
