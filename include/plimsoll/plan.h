@@ -28,8 +28,8 @@ enum {
 /*
  * A network: a function that appends one program's operations, called once for each of FIRST, NEXT,
  * EVALUATE and GENERATE that the job runs, after plm_graph_begin. It makes the inputs "tokens" and
- * (except in GENERATE) "targets", both [batch, sequence] int32, and ends with plm_cross_entropy, or
- * with plm_output on the logits in GENERATE. Mistakes stick in the graph.
+ * (except in GENERATE) "targets", both [batch, sequence] int32 and no others, and ends with
+ * plm_cross_entropy, or with one plm_output, the logits, in GENERATE. Mistakes stick in the graph.
  */
 typedef struct plm_network {
     void (*build)(plm_graph *graph, const void *config, plm_program program, int64_t batch,
@@ -70,8 +70,8 @@ typedef struct plm_plan_summary {
 /*
  * Plans a job by a strategy whose micro-batch is given and divides the batch. The device is asked
  * for workspaces and overhead only; it is borrowed for the call. *plan is the caller's.
- * PLM_ERROR_ARGUMENT for a wrong network, batch or micro-batch, PLM_ERROR_OVERFLOW for sizes that
- * cannot be counted.
+ * PLM_ERROR_ARGUMENT for a wrong network, batch or strategy, PLM_ERROR_UNSUPPORTED for a precision
+ * or a backward that is not built, PLM_ERROR_OVERFLOW for sizes that cannot be counted.
  */
 PLM_MUST_USE plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy,
                                         plm_device *device, plm_plan **plan);

@@ -50,8 +50,9 @@ void plm_session_destroy(plm_session *session);
  * One update from a window of `sequences` sequences, 1 to the plan's batch: tokens and targets
  * [sequences, T] int32, negative targets not counted. The window is cut into micro-batches, the
  * last filled up with sequences that do not count; gradients are those of the sum of token losses
- * over the number of counted targets of the whole window. `step` counts updates from 0 and keys the
- * dropout masks. PLM_ERROR_ARGUMENT for ids outside the model's tables, before anything is changed.
+ * over the number of counted targets of the whole window. `step` counts updates from 0, up to 32
+ * bits, and keys the dropout masks. PLM_ERROR_ARGUMENT for ids outside the model's tables or
+ * another step, before anything is changed.
  */
 PLM_MUST_USE plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper *hyper,
                                          int64_t sequences, const int32_t *tokens,

@@ -3,6 +3,7 @@
 #include "plan/plan.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "pass/pass.h"
@@ -22,12 +23,62 @@ plm_plan_summary plm_plan_summarize(const plm_plan *plan)
     return plan->summary;
 }
 
+/* The inputs that the executor fills, [sequences, T] int32 each. */
+static const char *const input_names[] = {"tokens", "targets"};
+
+enum { INPUT_COUNT = sizeof input_names / sizeof *input_names };
+
+/* Counts the input among those that are known; nobody would fill another, or one of another shape.
+ */
+static plm_status check_input(const plm_graph *graph, const plm_job *job, plm_program program,
+                              int64_t sequences, const plm_tensor_info *input,
+                              int counts[INPUT_COUNT])
+{
+    const char *name = plm_intern_text(&graph->names, input->name);
+    int which = 0;
+    while (which < INPUT_COUNT && strcmp(name, input_names[which]) != 0)
+        which++;
+    PLM_FAIL_IF(which == INPUT_COUNT || ++counts[which] > 1, PLM_ERROR_ARGUMENT,
+                "%s: wanted one input tokens and one targets, found %s '%.40s'",
+                plm_program_text(program), which == INPUT_COUNT ? "the input" : "another", name);
+    const plm_shape wanted = {PLM_DTYPE_I32, 2, {sequences, job->sequence}};
+    char wanted_text[PLM_SHAPE_TEXT], found_text[PLM_SHAPE_TEXT];
+    PLM_FAIL_IF(memcmp(&input->shape, &wanted, sizeof wanted) != 0, PLM_ERROR_ARGUMENT,
+                "%s: wanted %s as %s, found %s", plm_program_text(program), name,
+                plm_shape_format(&wanted, wanted_text),
+                plm_shape_format(&input->shape, found_text));
+    return PLM_OK;
+}
+
+/* What plm_network promises, and the executor relies on. */
+static plm_status check_program(const plm_graph *graph, const plm_job *job, plm_program program,
+                                int64_t sequences)
+{
+    int counts[INPUT_COUNT] = {0}, outputs = 0;
+    for (int64_t i = 0; i < graph->tensors.count; i++) {
+        const plm_tensor_info *info = &graph->tensors.items[i];
+        const plm_storage *storage = &graph->storages.items[info->storage];
+        if (storage->scope != PLM_SCOPE_CALL || storage->program != program)
+            continue;
+        outputs += info->is_output;
+        if (info->role == PLM_ROLE_INPUT)
+            PLM_TRY(check_input(graph, job, program, sequences, info, counts));
+    }
+    PLM_FAIL_IF(program == PLM_PROGRAM_GENERATE && outputs != 1, PLM_ERROR_ARGUMENT,
+                "generate: wanted one plm_output, the logits, found %d", outputs);
+    PLM_FAIL_IF(program != PLM_PROGRAM_GENERATE && graph->loss[program] == PLM_TENSOR_NONE,
+                PLM_ERROR_ARGUMENT, "%s: the network ends without a cross entropy",
+                plm_program_text(program));
+    return PLM_OK;
+}
+
 static plm_status build_program(plm_graph *graph, const plm_job *job, plm_program program,
                                 int64_t sequences)
 {
     plm_graph_begin(graph, program);
     job->network.build(graph, job->network.config, program, sequences, job->sequence);
     PLM_TRY(plm_graph_status(graph));
+    PLM_TRY(check_program(graph, job, program, sequences));
     if (program == PLM_PROGRAM_EVALUATE)
         return plm_pass_chunk(graph);
     if (program != PLM_PROGRAM_FIRST && program != PLM_PROGRAM_NEXT)
@@ -137,6 +188,25 @@ static plm_status make(const plm_job *job, const plm_strategy *strategy, plm_dev
     return add_up(plan, device);
 }
 
+/* A strategy may come from anywhere, not only from plm_strategy_read. */
+static plm_status check_strategy(const plm_job *job, const plm_strategy *strategy)
+{
+    PLM_FAIL_IF(strategy->micro_batch < 1 || job->batch % strategy->micro_batch != 0,
+                PLM_ERROR_ARGUMENT,
+                "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
+                job->batch, strategy->micro_batch);
+    PLM_FAIL_IF(strategy->precision != PLM_DTYPE_F32, PLM_ERROR_UNSUPPORTED,
+                "wanted the precision fp32, found %s", plm_dtype_text(strategy->precision));
+    PLM_FAIL_IF(strategy->attention != PLM_ATTENTION_FUSED &&
+                    strategy->attention != PLM_ATTENTION_PLAIN,
+                PLM_ERROR_ARGUMENT, "wanted attention fused or plain, found form %d",
+                (int)strategy->attention);
+    PLM_FAIL_IF(strategy->recompute_count < 0 || strategy->recompute_count > PLM_BLOCKS_MAX,
+                PLM_ERROR_ARGUMENT, "wanted recompute for 0 to %d blocks, found %d", PLM_BLOCKS_MAX,
+                strategy->recompute_count);
+    return PLM_OK;
+}
+
 plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
                            plm_plan **plan)
 {
@@ -145,10 +215,7 @@ plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm
     PLM_FAIL_IF(job->sequence < 1 || job->sequence > PLM_SEQUENCE_MAX, PLM_ERROR_ARGUMENT,
                 "wanted a sequence of 1 to %d tokens, found %" PRId64, PLM_SEQUENCE_MAX,
                 job->sequence);
-    PLM_FAIL_IF(strategy->micro_batch < 1 || job->batch % strategy->micro_batch != 0,
-                PLM_ERROR_ARGUMENT,
-                "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
-                job->batch, strategy->micro_batch);
+    PLM_TRY(check_strategy(job, strategy));
     plm_plan *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
     plm_status status = make(job, strategy, device, made);

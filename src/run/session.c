@@ -294,6 +294,8 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
     PLM_FAIL_IF(sequences < 1 || sequences > session->plan->summary.batch, PLM_ERROR_ARGUMENT,
                 "wanted 1 to %" PRId64 " sequences in a window, found %" PRId64,
                 session->plan->summary.batch, sequences);
+    PLM_FAIL_IF(step < 0 || step > UINT32_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a step of 32 bits, found %" PRId64, step);
     PLM_TRY(check_window(session, sequences, tokens, targets, &counted));
     plm_step_record *record = &session->record;
     record->step = (uint32_t)step;

@@ -417,6 +417,75 @@ static void wrong_jobs_are_refused(void **state)
     }
 }
 
+/* What a network of one's own gets wrong. */
+typedef enum fault { NO_FAULT, OTHER_INPUT, TOKENS_TWICE, LONG_TOKENS, NO_LOSS, NO_OUTPUT } fault;
+
+static void build_with_fault(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                             int64_t sequence)
+{
+    const fault wrong = *(const fault *)config;
+    bool generates = program == PLM_PROGRAM_GENERATE;
+    int64_t shape[2] = {batch, sequence + (wrong == LONG_TOKENS)};
+    plm_tensor tokens = plm_input(g, "tokens", 2, shape);
+    if (wrong == OTHER_INPUT || wrong == TOKENS_TWICE)
+        tokens = plm_input(g, wrong == OTHER_INPUT ? "ids" : "tokens", 2, shape);
+    plm_tensor table = plm_parameter(g, "table", 2, (int64_t[]){10, 8}, plm_init_constant(0), true);
+    plm_tensor x = plm_embedding(g, tokens, table);
+    if (!generates && (wrong != NO_LOSS || program != PLM_PROGRAM_EVALUATE))
+        plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE),
+                          plm_input(g, "targets", 2, shape));
+    else if (generates && wrong != NO_OUTPUT)
+        plm_output(g, plm_linear(g, plm_select(g, x), table, PLM_TENSOR_NONE));
+}
+
+static void a_network_that_breaks_its_promise_is_refused(void **state)
+{
+    (void)state;
+    static const char *const said[] = {
+        [OTHER_INPUT] = "the input 'ids'",       [TOKENS_TWICE] = "another 'tokens'",
+        [LONG_TOKENS] = "tokens as [4,6] int32", [NO_LOSS] = "evaluate: the network ends without",
+        [NO_OUTPUT] = "one plm_output",
+    };
+    fake_device device = fake_device_make(PRODUCT_BYTES, OVERHEAD_BYTES);
+    plm_strategy strategy = strategy_of(4, PLM_ATTENTION_FUSED);
+    for (fault wrong = NO_FAULT; wrong <= NO_OUTPUT; wrong++) {
+        plm_plan *plan = NULL;
+        plm_error error;
+        plm_job job = {.network = {build_with_fault, &wrong},
+                       .batch = 8,
+                       .sequence = 6,
+                       .trains = true,
+                       .evaluates = true,
+                       .generates = true};
+        plm_status status = plm_plan_create(&job, &strategy, &device.head, &plan);
+        assert_int_equal(status, wrong ? PLM_ERROR_ARGUMENT : PLM_OK);
+        plm_error_get(&error);
+        if (wrong && !strstr(error.message, said[wrong]))
+            fail_msg("'%s' is not in: %s", said[wrong], error.message);
+        plm_plan_destroy(plan);
+    }
+}
+
+/* Strategies are plain structures that anybody fills. */
+static void a_strategy_out_of_range_is_refused(void **state)
+{
+    (void)state;
+    fake_device device = fake_device_make(PRODUCT_BYTES, OVERHEAD_BYTES);
+    plm_model model;
+    plm_plan *plan = NULL;
+    assert_ok(plm_model_parse(SMALL, &model));
+    plm_job job = job_of(&model, 8, 16);
+    plm_strategy strategy = strategy_of(4, (plm_attention_form)7);
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_ARGUMENT);
+    strategy = strategy_of(4, PLM_ATTENTION_FUSED);
+    strategy.recompute_count = PLM_BLOCKS_MAX + 1;
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_ARGUMENT);
+    strategy.recompute_count = 0;
+    strategy.precision = PLM_DTYPE_BF16; /* must not be told as bf16 and computed as fp32 */
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_UNSUPPORTED);
+    assert_null(plan);
+}
+
 static void sizes_beyond_counting_are_an_overflow(void **state)
 {
     (void)state;
@@ -517,6 +586,8 @@ int main(void)
         cmocka_unit_test(a_smaller_budget_never_gives_a_larger_peak),
         cmocka_unit_test(a_refusal_names_the_smallest_budget_that_would_do),
         cmocka_unit_test(wrong_jobs_are_refused),
+        cmocka_unit_test(a_network_that_breaks_its_promise_is_refused),
+        cmocka_unit_test(a_strategy_out_of_range_is_refused),
         cmocka_unit_test(sizes_beyond_counting_are_an_overflow),
         cmocka_unit_test(every_allocation_of_a_plan_may_fail),
         cmocka_unit_test(the_presets_have_their_parameters),

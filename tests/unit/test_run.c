@@ -382,6 +382,10 @@ static void windows_names_and_counts_out_of_range_are_refused(void **state)
                                           window.targets, &result),
                          right ? PLM_OK : PLM_ERROR_ARGUMENT);
     }
+    for (int64_t step = -1; step <= (int64_t)UINT32_MAX + 1; step += (int64_t)UINT32_MAX + 2)
+        assert_int_equal(
+            plm_session_step(run.session, step, &hyper, 1, window.tokens, window.targets, &result),
+            PLM_ERROR_ARGUMENT);
     assert_int_equal(plm_session_generate(run.session, 0, window.tokens, usual.vocab, values),
                      PLM_ERROR_ARGUMENT);
     assert_int_equal(plm_session_generate(run.session, 25, window.tokens, usual.vocab, values),
