@@ -46,6 +46,11 @@ plm_status cli_strategy(const char *path, int64_t micro_batch, int attention, co
     return plm_recompute_parse(recompute, &strategy->recompute);
 }
 
+int32_t cli_threads(int64_t threads)
+{
+    return threads < INT32_MAX ? (int32_t)threads : INT32_MAX;
+}
+
 void cli_enlarge(plm_model *model, int64_t sequence)
 {
     if (sequence <= model->context || sequence > PLM_SEQUENCE_MAX)

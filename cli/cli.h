@@ -65,6 +65,9 @@ plm_report_style cli_style(int64_t rows);
 plm_status cli_strategy(const char *path, int64_t micro_batch, int attention, const char *recompute,
                         plm_strategy *strategy);
 
+/* A thread count of the line for the library, which refuses what is too large. */
+int32_t cli_threads(int64_t threads);
+
 /* Gives a model a position for each token of a sequence; says so on standard error when that
  * enlarges its table. */
 void cli_enlarge(plm_model *model, int64_t sequence);

@@ -18,6 +18,7 @@ typedef struct bill_settings {
     const char *report; /* file of the page, NULL: none */
     bool json;
     const char *recompute;
+    int64_t threads;
     int optimizer;
     int precision; /* what is built is the only choice */
 } bill_settings;
@@ -45,6 +46,9 @@ static const plm_option options[] = {
      "the memory that may be used: 12GiB, 512MiB", NULL},
     {"strategy", PLM_OPTION_TEXT, offsetof(bill_settings, strategy), "FILE", NULL, NULL,
      "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
+    {"threads", PLM_OPTION_INTEGER, offsetof(bill_settings, threads), "N", "0", NULL,
+     "threads that would compute, each with a workspace of its own; 0: as many as the machine has",
+     NULL},
     {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
      "lines of the table of what is live at the peak", NULL},
     {"report", PLM_OPTION_TEXT, offsetof(bill_settings, report), "FILE", NULL, NULL,
@@ -96,7 +100,7 @@ static plm_status make_plan(const plm_model *model, const bill_settings *setting
                    .generates = true,
                    .optimizer = (plm_optimizer)settings->optimizer};
     plm_device *device = NULL;
-    plm_status status = plm_device_create_cpu(0, 0, &device);
+    plm_status status = plm_device_create_cpu(cli_threads(settings->threads), 0, &device);
     if (status == PLM_OK)
         status = plan_within(&job, *strategy, settings->budget_bytes, device, plan, refusal);
     plm_device_destroy(device);

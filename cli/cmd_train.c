@@ -147,7 +147,7 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->seed = (uint64_t)o->seed;
     settings->eval_every = o->eval_every;
     settings->eval_sequences = o->eval_sequences;
-    settings->threads = o->threads < INT32_MAX ? (int32_t)o->threads : INT32_MAX;
+    settings->threads = cli_threads(o->threads);
     settings->out_folder = o->out;
     settings->save_every = o->save_every;
     settings->keep = o->keep;
@@ -196,6 +196,7 @@ typedef struct display {
     bool json;
     bool live;                /* a terminal: one line that is written again and again */
     double next_line_seconds; /* not a terminal: when the next plain line is due */
+    plm_status status;        /* of writing a line */
 } display;
 
 /* One line of at most `columns` - 1 characters: one that wraps could not be written again. */
@@ -216,7 +217,8 @@ static bool show_progress(const plm_train_progress *p, void *user)
     display *d = user;
     if (d->json) {
         char *line = NULL;
-        if (plm_train_progress_json(p, &line) != PLM_OK)
+        d->status = plm_train_progress_json(p, &line);
+        if (d->status != PLM_OK)
             return false;
         puts(line);
         fflush(stdout);
@@ -323,6 +325,8 @@ static plm_status train(const plm_train_settings *settings, const train_options 
     if (status == PLM_OK)
         status = plm_trainer_run(trainer, &observer, &result);
     catch_signals(false);
+    if (status == PLM_OK)
+        status = shown.status;
     bool stopped = status == PLM_OK && result.steps < settings->steps;
     if (!stopped)
         interrupted = 0; /* it came after the last update, which changes nothing */

@@ -72,6 +72,13 @@ uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block);
 PLM_MUST_USE plm_status plm_strategy_read(const char *what, const void *text, size_t byte_count,
                                           plm_strategy *strategy);
 
+/* *line = the strategy as one JSON object on one line, which plm_strategy_read reads; owned by the
+ * caller, freed with plm_strategy_json_free. PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_strategy_json(const plm_strategy *strategy, char **line);
+
+/* NULL is allowed. */
+void plm_strategy_json_free(char *line);
+
 /* The same from a file. PLM_ERROR_IO. */
 PLM_MUST_USE plm_status plm_strategy_load(const char *path, plm_strategy *strategy);
 

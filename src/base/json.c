@@ -94,6 +94,11 @@ void plm_json_text(plm_json_writer *writer, const char *key, const char *value)
     put(writer, key, value ? json_string(value) : json_null());
 }
 
+void plm_json_value(plm_json_writer *writer, const char *key, json_t *value)
+{
+    put(writer, key, json_incref(value));
+}
+
 void plm_json_abandon(plm_json_writer *writer)
 {
     json_decref(writer->root);

@@ -38,6 +38,9 @@ void plm_json_real(plm_json_writer *writer, const char *key, double value); /* n
 void plm_json_bool(plm_json_writer *writer, const char *key, bool value);
 void plm_json_text(plm_json_writer *writer, const char *key, const char *value); /* NULL: null */
 
+/* A value that was read before, borrowed. */
+void plm_json_value(plm_json_writer *writer, const char *key, json_t *value);
+
 /*
  * *line becomes the compact text of the root, NUL-ended, one line, owned by the caller; the writer
  * is emptied either way. PLM_ERROR_HOST_MEMORY.

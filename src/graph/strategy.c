@@ -231,3 +231,15 @@ void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_stra
     plm_json_int(writer, "head_chunks", strategy->head_chunks);
     plm_json_end(writer);
 }
+
+plm_status plm_strategy_json(const plm_strategy *strategy, char **line)
+{
+    plm_json_writer writer = {0};
+    plm__strategy_json(&writer, NULL, strategy);
+    return plm_json_finish(&writer, line);
+}
+
+void plm_strategy_json_free(char *line)
+{
+    plm_host_free(line);
+}

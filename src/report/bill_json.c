@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The bill as JSON: sizes in bytes, keys in snake case. Other programs rely on the keys. */
+#include <string.h>
+
 #include "base/json.h"
 #include "report/bill_internal.h"
 
@@ -58,8 +60,22 @@ static void write_block(const plm_bill *bill, plm_json_writer *json, int64_t ind
     plm_json_end(json);
 }
 
+/* The strategy as plm_strategy_read reads it. */
+static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *json)
+{
+    char *line = NULL;
+    json_t *object = NULL;
+    PLM_TRY(plm_strategy_json(strategy, &line));
+    plm_status status = plm_json_read("the strategy", line, strlen(line), &object);
+    if (status == PLM_OK)
+        plm_json_value(json, "strategy", object);
+    json_decref(object);
+    plm_strategy_json_free(line);
+    return status;
+}
+
 /* What is run. */
-static void write_run(const plm_bill *bill, plm_json_writer *json)
+static plm_status write_run(const plm_bill *bill, plm_json_writer *json)
 {
     const plm_strategy *strategy = &bill->plan.strategy;
     plm_json_text(json, "model", bill->model);
@@ -68,11 +84,7 @@ static void write_run(const plm_bill *bill, plm_json_writer *json)
     plm_json_int(json, "sequence", bill->plan.sequence);
     plm_json_int(json, "parameter_count", bill->plan.parameter_count);
     plm_json_text(json, "optimizer", plm_optimizer_text(bill->plan.optimizer));
-    plm_json_begin_object(json, "strategy");
-    plm_json_int(json, "micro_batch", strategy->micro_batch);
-    plm_json_text(json, "precision", plm_dtype_text(strategy->precision));
-    plm_json_text(json, "attention", plm_attention_text(strategy->attention));
-    plm_json_end(json);
+    return write_strategy(strategy, json);
 }
 
 static void write_figures(const plm_bill *bill, plm_json_writer *json)
@@ -122,13 +134,14 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
     PLM_TRY_DONE(plm_text_status(&verdict));
     plm_json_begin_object(&json, NULL);
     if (bill->plan.batch > 0)
-        write_run(bill, &json);
+        PLM_TRY_DONE(write_run(bill, &json));
     write_figures(bill, &json);
     plm_json_text(&json, "verdict", verdict.items);
     write_peak(bill, &json);
     plm_json_end(&json);
     status = plm_json_finish(&json, line);
 done:
+    plm_json_abandon(&json);
     plm_text_fini(&verdict);
     plm__bill_rows_free(&rows);
     return status;

@@ -53,6 +53,7 @@ static void add_head(const bill_page *page)
     const plm_plan_summary *plan = &page->bill->plan;
     const plm_strategy *strategy = &plan->strategy;
     plm_text head = {0}, run = {0};
+    char recompute[PLM_RECOMPUTE_TEXT];
     plm_text_add(&head, "%s, ", page->bill->model[0] ? page->bill->model : "model");
     plm_text_count(&head, plan->parameter_count);
     plm_text_add(&head, " parameters");
@@ -65,6 +66,10 @@ static void add_head(const bill_page *page)
                      (long long)strategy->micro_batch);
     plm_text_add(&run, " · sequence %lld · %s · %s attention", (long long)plan->sequence,
                  plm_dtype_text(strategy->precision), plm_attention_text(strategy->attention));
+    if (strategy->recompute_count > 0)
+        plm_text_add(&run, " · recompute chosen by block");
+    else if (strategy->recompute)
+        plm_text_add(&run, " · recompute %s", plm_recompute_format(strategy->recompute, recompute));
     if (page->bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
         plm_text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
     if (head.status == PLM_OK && run.status == PLM_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* plimsoll bill from outside: figures, budgets, refusals. */
 #include "base/json.h"
+#include "plimsoll/strategy.h"
 #include "unit/program.h"
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=16,vocab=40"
@@ -63,6 +64,31 @@ static void the_optimizer_decides_the_moments(void **state)
     assert_true(number(adamw, "peak_bytes") - number(sgd, "peak_bytes") >= moment);
     json_decref(adamw);
     json_decref(sgd);
+}
+
+/* What --strategy would take, so that a bill can be asked for again, or trained. */
+static void the_strategy_tells_every_choice(void **state)
+{
+    (void)state;
+    json_t *root = bill_json(SMALL " --recompute mlp+attention --attention plain", 0);
+    const json_t *strategy = json_object_get(root, "strategy");
+    assert_string_equal(json_string_value(json_object_get(strategy, "recompute")), "mlp+attention");
+    char *text = json_dumps(strategy, JSON_COMPACT);
+    plm_strategy read;
+    assert_ok(plm_strategy_read("the bill", text, strlen(text), &read));
+    plm_host_free(text);
+    assert_int_equal(read.attention, PLM_ATTENTION_PLAIN);
+    json_decref(root);
+}
+
+/* As training has them: a workspace for each. */
+static void threads_count_as_in_training(void **state)
+{
+    (void)state;
+    json_t *one = bill_json(SMALL " --threads 1", 0), *four = bill_json(SMALL " --threads 4", 0);
+    assert_true(number(four, "workspace_bytes") > number(one, "workspace_bytes"));
+    json_decref(one);
+    json_decref(four);
 }
 
 static void a_budget_chooses_the_micro_batch(void **state)
@@ -182,6 +208,8 @@ int main(void)
         cmocka_unit_test(a_gpt2_bill_has_its_known_figures),
         cmocka_unit_test(defaults_are_those_of_training),
         cmocka_unit_test(the_optimizer_decides_the_moments),
+        cmocka_unit_test(the_strategy_tells_every_choice),
+        cmocka_unit_test(threads_count_as_in_training),
         cmocka_unit_test(a_budget_chooses_the_micro_batch),
         cmocka_unit_test(a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1),
         cmocka_unit_test(a_strategy_file_fixes_the_choices),
