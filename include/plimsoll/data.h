@@ -60,6 +60,26 @@ PLM_MUST_USE plm_status plm_corpus_sample(const plm_corpus *corpus, uint64_t see
 PLM_MUST_USE plm_status plm_corpus_held_out(const plm_corpus *corpus, int64_t first, int64_t count,
                                             int32_t *tokens, int32_t *targets);
 
+/*
+ * Hiding tokens from a masked model (Devlin et al. 2019). Of the positions whose target is counted
+ * 15 in 100 are chosen, each by a pure function of (seed, step, sequence, position). The target of
+ * a chosen position becomes its token, which is then replaced: 8 times in 10 by PLM_TOKEN_MASK,
+ * once by a byte drawn at random, once by itself. All other targets become PLM_TARGET_IGNORED.
+ */
+enum { PLM_TOKEN_MASK = 256 }; /* the first id that is no byte */
+
+/*
+ * Hides tokens of the sequences `first` .. `first` + `count` - 1, both arrays as filled by
+ * plm_corpus_sample or plm_corpus_held_out. PLM_ERROR_ARGUMENT as plm_corpus_check_mask, for a
+ * negative index or count and for a step outside 0 .. 2^32 - 1.
+ */
+PLM_MUST_USE plm_status plm_corpus_mask(const plm_corpus *corpus, uint64_t seed, int64_t step,
+                                        int64_t first, int64_t count, int32_t *tokens,
+                                        int32_t *targets);
+
+/* PLM_ERROR_ARGUMENT when the vocabulary has no room for PLM_TOKEN_MASK. */
+PLM_MUST_USE plm_status plm_corpus_check_mask(const plm_corpus *corpus);
+
 typedef struct plm_corpus_counts {
     int64_t training_tokens; /* bytes of the training part */
     int64_t held_out_tokens; /* bytes of the held-out part */

@@ -14,7 +14,9 @@
 enum {
     BYTE_VALUES = 256,
     HELD_OUT_DIVISOR = 10,
-    SITE_CORPUS = 0x64617461 /* "data": apart from the sites of a graph, which count from 0 */
+    SITE_CORPUS = 0x64617461, /* "data": apart from the sites of a graph, which count from 0 */
+    SITE_MASK = 0x6d61736b,   /* "mask" */
+    POSITION_BITS = 32        /* of the counter of SITE_MASK, below the sequence */
 };
 
 struct plm_corpus {
@@ -132,6 +134,57 @@ plm_status plm_corpus_held_out(const plm_corpus *corpus, int64_t first, int64_t 
             *targets++ = inside ? bytes[start + t + 1] : PLM_TARGET_IGNORED;
         }
     }
+    return PLM_OK;
+}
+
+/* ---- hidden tokens ------------------------------------------------------------------------- */
+
+#define CHOSEN_SHARE 0.15f
+#define MASK_SHARE   0.8f /* of the chosen; as many as are left are random and kept */
+#define RANDOM_SHARE 0.9f
+
+plm_status plm_corpus_check_mask(const plm_corpus *corpus)
+{
+    PLM_FAIL_IF(corpus->vocab <= PLM_TOKEN_MASK, PLM_ERROR_ARGUMENT,
+                "a masked model hides bytes behind token %d: wanted a vocabulary of at least %d, "
+                "found %" PRId64,
+                PLM_TOKEN_MASK, PLM_TOKEN_MASK + 1, corpus->vocab);
+    return PLM_OK;
+}
+
+/* One position, by four numbers of its own: chosen, what becomes of it, which byte. */
+static void mask_position(plm_philox drawn, int32_t *token, int32_t *target)
+{
+    if (*target == PLM_TARGET_IGNORED)
+        return;
+    if (plm_philox_unit(drawn.word[0]) >= CHOSEN_SHARE) {
+        *target = PLM_TARGET_IGNORED;
+        return;
+    }
+    float fate = plm_philox_unit(drawn.word[1]);
+    *target = *token;
+    if (fate < MASK_SHARE)
+        *token = PLM_TOKEN_MASK;
+    else if (fate < RANDOM_SHARE)
+        *token = (int32_t)(drawn.word[2] % BYTE_VALUES);
+}
+
+plm_status plm_corpus_mask(const plm_corpus *corpus, uint64_t seed, int64_t step, int64_t first,
+                           int64_t count, int32_t *tokens, int32_t *targets)
+{
+    PLM_FAIL_IF(step < 0 || step > UINT32_MAX || first < 0 || count < 0 ||
+                    first > INT32_MAX - count || corpus->length > UINT32_MAX,
+                PLM_ERROR_ARGUMENT,
+                "wanted a step of 32 bits and sequences from 0, found step %" PRId64
+                ", sequence %" PRId64 ", count %" PRId64,
+                step, first, count);
+    PLM_TRY(plm_corpus_check_mask(corpus));
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t t = 0; t < corpus->length; t++) {
+            uint64_t index = (uint64_t)(first + i) << POSITION_BITS | (uint64_t)t;
+            mask_position(plm_philox_at(seed, (uint32_t)step, SITE_MASK, index), tokens++,
+                          targets++);
+        }
     return PLM_OK;
 }
 

@@ -195,6 +195,125 @@ static void exactly_the_smallest_file_is_enough(void **state)
     plm_corpus_close(corpus);
 }
 
+/* ---- hidden tokens ------------------------------------------------------------------------- */
+
+enum { MASKED = 4000 };
+
+/* A corpus with room for the mask, and the sequences of one step before and after hiding. */
+typedef struct hidden {
+    plm_corpus *corpus;
+    int32_t tokens[MASKED * LENGTH], targets[MASKED * LENGTH];
+    int32_t seen[MASKED * LENGTH], told[MASKED * LENGTH];
+} hidden;
+
+static void hide(hidden *h, uint64_t seed, int64_t step)
+{
+    plm_corpus_close(open_counting());
+    assert_ok(plm_corpus_open(path, LENGTH, PLM_TOKEN_MASK + 1, &h->corpus));
+    assert_ok(plm_corpus_sample(h->corpus, seed, step, 0, MASKED, h->tokens, h->targets));
+    memcpy(h->seen, h->tokens, sizeof h->seen);
+    memcpy(h->told, h->targets, sizeof h->told);
+    assert_ok(plm_corpus_mask(h->corpus, seed, step, 0, MASKED, h->seen, h->told));
+}
+
+static void fifteen_in_a_hundred_tokens_are_hidden_in_three_ways(void **state)
+{
+    (void)state;
+    static hidden h;
+    double chosen = 0, behind_mask = 0, changed = 0, kept = 0;
+    bool drawn[256] = {false};
+    hide(&h, 1, 3);
+    for (int i = 0; i < MASKED * LENGTH; i++) {
+        if (h.told[i] == PLM_TARGET_IGNORED) {
+            assert_int_equal(h.seen[i], h.tokens[i]);
+            continue;
+        }
+        assert_int_equal(h.told[i], h.tokens[i]);
+        assert_true(h.seen[i] >= 0 && h.seen[i] <= PLM_TOKEN_MASK);
+        chosen += 1;
+        behind_mask += h.seen[i] == PLM_TOKEN_MASK;
+        kept += h.seen[i] == h.tokens[i];
+        changed += h.seen[i] != PLM_TOKEN_MASK && h.seen[i] != h.tokens[i];
+        if (h.seen[i] != PLM_TOKEN_MASK && h.seen[i] != h.tokens[i])
+            drawn[h.seen[i]] = true;
+    }
+    int kinds = 0;
+    for (int i = 0; i < 256; i++)
+        kinds += drawn[i];
+    /* four deviations of a binomial of 28000 and of 4200 */
+    assert_true(fabs(chosen / (MASKED * LENGTH) - 0.15) < 4 * 0.0021);
+    assert_true(fabs(behind_mask / chosen - 0.8) < 4 * 0.0062);
+    assert_true(fabs(changed / chosen - 0.1) < 4 * 0.0047);
+    assert_true(fabs(kept / chosen - 0.1) < 4 * 0.0047);
+    assert_true(kinds > 180); /* any byte may come, not only those of the text */
+    plm_corpus_close(h.corpus);
+}
+
+static void what_is_hidden_depends_on_seed_step_sequence_and_position_alone(void **state)
+{
+    (void)state;
+    static hidden h;
+    enum { FEW = 12 };
+    hide(&h, 9, 5);
+    for (int64_t micro = 1; micro <= FEW; micro++)
+        for (int64_t first = 0; first + micro <= FEW; first += micro) {
+            int32_t tokens[FEW * LENGTH], targets[FEW * LENGTH];
+            size_t bytes = (size_t)(micro * LENGTH) * sizeof *tokens;
+            memcpy(tokens, h.tokens + first * LENGTH, bytes);
+            memcpy(targets, h.targets + first * LENGTH, bytes);
+            assert_ok(plm_corpus_mask(h.corpus, 9, 5, first, micro, tokens, targets));
+            assert_memory_equal(tokens, h.seen + first * LENGTH, bytes);
+            assert_memory_equal(targets, h.told + first * LENGTH, bytes);
+        }
+    static const int64_t others[][3] = {{8, 5, 0}, {9, 6, 0}, {9, 5, 1}}; /* seed, step, first */
+    for (int i = 0; i < 3; i++) {
+        static int32_t tokens[MASKED * LENGTH], targets[MASKED * LENGTH];
+        memcpy(tokens, h.tokens, sizeof tokens);
+        memcpy(targets, h.targets, sizeof targets);
+        assert_ok(plm_corpus_mask(h.corpus, (uint64_t)others[i][0], others[i][1], others[i][2],
+                                  MASKED, tokens, targets));
+        assert_memory_not_equal(targets, h.told, sizeof targets);
+    }
+    plm_corpus_close(h.corpus);
+}
+
+static void what_lies_beyond_the_text_is_never_hidden(void **state)
+{
+    (void)state;
+    plm_corpus *corpus = NULL;
+    int32_t tokens[5 * LENGTH], targets[5 * LENGTH];
+    plm_corpus_close(open_counting());
+    assert_ok(plm_corpus_open(path, LENGTH, PLM_TOKEN_MASK + 1, &corpus));
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        assert_ok(plm_corpus_held_out(corpus, 0, 5, tokens, targets));
+        assert_ok(plm_corpus_mask(corpus, seed, 0, 0, 5, tokens, targets));
+        for (int i = HELD_OUT_BYTES - 1; i < 5 * LENGTH; i++) {
+            assert_int_equal(tokens[i], 0);
+            assert_int_equal(targets[i], PLM_TARGET_IGNORED);
+        }
+    }
+    plm_corpus_close(corpus);
+}
+
+static void a_vocabulary_without_room_for_the_mask_is_refused(void **state)
+{
+    (void)state;
+    plm_corpus *corpus = open_counting();
+    plm_error error;
+    int32_t tokens[LENGTH], targets[LENGTH];
+    assert_int_equal(plm_corpus_check_mask(corpus), PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "at least 257, found 256"));
+    assert_ok(plm_corpus_sample(corpus, 1, 0, 0, 1, tokens, targets));
+    assert_int_equal(plm_corpus_mask(corpus, 1, 0, 0, 1, tokens, targets), PLM_ERROR_ARGUMENT);
+    plm_corpus_close(corpus);
+    assert_ok(plm_corpus_open(path, LENGTH, 257, &corpus));
+    assert_ok(plm_corpus_mask(corpus, 1, 0, 0, 1, tokens, targets));
+    assert_int_equal(plm_corpus_mask(corpus, 1, -1, 0, 1, tokens, targets), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm_corpus_mask(corpus, 1, 0, -1, 1, tokens, targets), PLM_ERROR_ARGUMENT);
+    plm_corpus_close(corpus);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -229,6 +348,10 @@ int main(void)
         cmocka_unit_test(a_bigram_scores_2_331_nats_on_the_text_that_comes_along),
         cmocka_unit_test(files_that_cannot_be_trained_on_are_refused),
         cmocka_unit_test(exactly_the_smallest_file_is_enough),
+        cmocka_unit_test(fifteen_in_a_hundred_tokens_are_hidden_in_three_ways),
+        cmocka_unit_test(what_is_hidden_depends_on_seed_step_sequence_and_position_alone),
+        cmocka_unit_test(what_lies_beyond_the_text_is_never_hidden),
+        cmocka_unit_test(a_vocabulary_without_room_for_the_mask_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
