@@ -60,7 +60,8 @@ static const plm_option options[] = {
 static const plm_syntax syntax = {
     .command = "plimsoll bill",
     .summary = "Tells to the byte what a training step needs and what is live at its peak. MODEL "
-               "is gpt2, gpt2-medium, gpt2-large, gpt2-xl or a description. Nothing is run.",
+               "is gpt2, gpt2-medium, gpt2-large, gpt2-xl, bert-base, bert-large or a description. "
+               "Nothing is run.",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,
@@ -97,7 +98,7 @@ static plm_status make_plan(const plm_model *model, const bill_settings *setting
                    .sequence = settings->sequence ? settings->sequence : model->context,
                    .trains = true,
                    .evaluates = true,
-                   .generates = true,
+                   .generates = !plm_model_is_masked(model),
                    .optimizer = (plm_optimizer)settings->optimizer};
     plm_device *device = NULL;
     plm_status status = plm_device_create_cpu(cli_threads(settings->threads), 0, &device);

@@ -274,11 +274,15 @@ static void print_result(const plm_train_result *r)
     printf("\ntrained %lld steps in %s, %.0f tokens/s; loss %.4f at first, %.4f at last\n",
            (long long)r->steps, clock_text(r->seconds, spent), r->tokens_per_second, r->first_loss,
            r->last_loss);
-    printf("validation loss %.4f nats over %lld held-out bytes; a bigram model scores %.4f "
-           "(%.4f %s)\n",
-           r->validation_loss, (long long)r->validation_targets, r->bigram_loss,
-           fabs(r->bigram_loss - r->validation_loss),
-           r->validation_loss < r->bigram_loss ? "worse" : "better");
+    if (r->masked)
+        printf("validation loss %.4f nats over %lld hidden bytes of the held-out text\n",
+               r->validation_loss, (long long)r->validation_targets);
+    else
+        printf("validation loss %.4f nats over %lld held-out bytes; a bigram model scores %.4f "
+               "(%.4f %s)\n",
+               r->validation_loss, (long long)r->validation_targets, r->bigram_loss,
+               fabs(r->bigram_loss - r->validation_loss),
+               r->validation_loss < r->bigram_loss ? "worse" : "better");
     printf("memory: predicted peak %zu bytes, measured peak %zu bytes, %s; budget %s\n",
            r->predicted_peak_bytes, r->measured_peak_bytes,
            r->predicted_peak_bytes == r->measured_peak_bytes ? "equal" : "NOT EQUAL",
@@ -362,6 +366,9 @@ int cmd_train(int argc, char **argv)
                          (long long)o.sample);
     plm_train_settings settings = {0};
     plm_status status = take_settings(&o, operands.items[0], &settings);
+    if (status == PLM_OK && o.sample > 0 && plm_model_is_masked(&settings.model))
+        return cli_wrong("--sample continues a text, which a masked model such as %s cannot",
+                         settings.model.name);
     if (status == PLM_OK)
         cli_enlarge(&settings.model, settings.sequence);
     catch_signals(true);

@@ -2,12 +2,18 @@
 /*
  * Models by name or by a short description:
  *
- *     gpt2  gpt2-medium  gpt2-large  gpt2-xl
+ *     gpt2  gpt2-medium  gpt2-large  gpt2-xl  bert-base  bert-large
  *     gpt:layers=6,width=384,heads=6,context=256,vocab=256,dropout=0.1
+ *     bert:layers=6,width=384,heads=6,context=256,vocab=257
  *
  * A GPT (Radford et al. 2019): token and position embedding, `layers` blocks of pre-normalised
  * causal attention and a GELU MLP four times as wide, a final normalisation, a head tied to the
  * token embedding.
+ *
+ * A BERT (Devlin et al. 2019): token, position and type embedding, normalised; `layers` blocks of
+ * attention in both directions and an MLP with the exact GELU, each normalised after its sum; a
+ * head of a product, a GELU and a normalisation before the tied token embedding and its bias. It
+ * learns to tell tokens that are hidden from it.
  */
 #ifndef PLIMSOLL_MODEL_H
 #define PLIMSOLL_MODEL_H
@@ -18,8 +24,11 @@
 extern "C" {
 #endif
 
+typedef enum plm_family { PLM_FAMILY_GPT, PLM_FAMILY_BERT, PLM_FAMILY_COUNT } plm_family;
+
 typedef struct plm_model {
     char name[128]; /* as it was asked for */
+    plm_family family;
     int64_t layers;
     int64_t width;   /* C, a multiple of heads */
     int64_t heads;   /* H */
@@ -36,6 +45,12 @@ PLM_MUST_USE plm_status plm_model_parse(const char *text, plm_model *model);
 
 /* The network of a model; *model is borrowed as long as plans are made from it. */
 plm_network plm_model_network(const plm_model *model);
+
+/* "gpt", "bert"; static. */
+const char *plm_family_text(plm_family family);
+
+/* Whether the model learns hidden tokens from both sides, so that it cannot continue a text. */
+bool plm_model_is_masked(const plm_model *model);
 
 #ifdef __cplusplus
 }

@@ -28,8 +28,9 @@ enum {
 /*
  * A network: a function that appends one program's operations, called once for each of FIRST, NEXT,
  * EVALUATE and GENERATE that the job runs, after plm_graph_begin. It makes the inputs "tokens" and
- * (except in GENERATE) "targets", both [batch, sequence] int32 and no others, and ends with
- * plm_cross_entropy, or with one plm_output, the logits, in GENERATE. Mistakes stick in the graph.
+ * (except in GENERATE) "targets", and "types" when it tells texts of a pair apart, all [batch,
+ * sequence] int32 and no others, and ends with plm_cross_entropy, or with one plm_output, the
+ * logits, in GENERATE. Mistakes stick in the graph.
  */
 typedef struct plm_network {
     void (*build)(plm_graph *graph, const void *config, plm_program program, int64_t batch,

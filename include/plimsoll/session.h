@@ -47,6 +47,13 @@ PLM_MUST_USE plm_status plm_session_create(const plm_plan *plan, plm_device *dev
 void plm_session_destroy(plm_session *session);
 
 /*
+ * Token types of the windows that follow, for a network with an input "types": [sequences, T] ids,
+ * borrowed and read at each step and evaluation. NULL, as at first: every token is of type 0, as in
+ * generation always.
+ */
+void plm_session_use_types(plm_session *session, const int32_t *types);
+
+/*
  * One update from a window of `sequences` sequences, 1 to the plan's batch: tokens and targets
  * [sequences, T] int32, negative targets not counted. The window is cut into micro-batches, the
  * last filled up with sequences that do not count; gradients are those of the sum of token losses

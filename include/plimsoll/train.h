@@ -74,6 +74,7 @@ typedef struct plm_train_result {
     double last_loss;
     double validation_loss;
     int64_t validation_targets; /* that it is the mean of */
+    bool masked;                /* losses are those of hidden tokens: a bigram's does not compare */
     double bigram_loss;         /* what a bigram model scores on the whole held-out part */
     double tokens_per_second;
     double seconds;
@@ -123,7 +124,7 @@ PLM_MUST_USE plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_ob
 /*
  * After a run: continues `prompt` (bytes, may be empty) by `count` bytes drawn at `temperature` > 0
  * into `out` (`count` + 1 long, NUL-ended; a token beyond a byte becomes '?'). The same seed gives
- * the same text.
+ * the same text. PLM_ERROR_UNSUPPORTED for a masked model.
  */
 PLM_MUST_USE plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t count,
                                            double temperature, char *out);

@@ -9,15 +9,32 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "model/bert.h"
 #include "model/gpt.h"
 
 enum { LAYERS_MAX = PLM_BLOCKS_MAX, DIMENSION_MAX = 1 << 28 };
 
+/* What a family is: the word that begins its descriptions, its network, what it learns. */
+static const struct {
+    const char *name;
+    void (*build)(plm_graph *graph, const void *config, plm_program program, int64_t batch,
+                  int64_t sequence);
+    bool masked;
+    const char *example;
+} families[PLM_FAMILY_COUNT] = {
+    [PLM_FAMILY_GPT] = {"gpt", plm__gpt_build, false,
+                        "gpt:layers=4,width=128,heads=4,context=128,vocab=256"},
+    [PLM_FAMILY_BERT] = {"bert", plm__bert_build, true,
+                         "bert:layers=4,width=128,heads=4,context=128,vocab=257"},
+};
+
 static const plm_model presets[] = {
-    {"gpt2", 12, 768, 12, 1024, 50257, 0},
-    {"gpt2-medium", 24, 1024, 16, 1024, 50257, 0},
-    {"gpt2-large", 36, 1280, 20, 1024, 50257, 0},
-    {"gpt2-xl", 48, 1600, 25, 1024, 50257, 0},
+    {"gpt2", PLM_FAMILY_GPT, 12, 768, 12, 1024, 50257, 0},
+    {"gpt2-medium", PLM_FAMILY_GPT, 24, 1024, 16, 1024, 50257, 0},
+    {"gpt2-large", PLM_FAMILY_GPT, 36, 1280, 20, 1024, 50257, 0},
+    {"gpt2-xl", PLM_FAMILY_GPT, 48, 1600, 25, 1024, 50257, 0},
+    {"bert-base", PLM_FAMILY_BERT, 12, 768, 12, 512, 30522, 0},
+    {"bert-large", PLM_FAMILY_BERT, 24, 1024, 16, 512, 30522, 0},
 };
 
 /* The keys of a description. */
@@ -95,9 +112,8 @@ static plm_status read_description(const char *text, plm_model *model)
         PLM_TRY(read_pair(pair, model));
     for (int key = 0; key < KEY_COUNT; key++)
         PLM_FAIL_IF(*field(model, key) == 0, PLM_ERROR_ARGUMENT,
-                    "model description: %s is missing; try "
-                    "gpt:layers=4,width=128,heads=4,context=128,vocab=256",
-                    keys[key].name);
+                    "model description: %s is missing; try %s", keys[key].name,
+                    families[model->family].example);
     PLM_FAIL_IF(model->width % model->heads != 0, PLM_ERROR_ARGUMENT,
                 "model description: wanted heads that divide the width of %" PRId64
                 ", found %" PRId64,
@@ -105,9 +121,24 @@ static plm_status read_description(const char *text, plm_model *model)
     return PLM_OK;
 }
 
+/* Whether the text is a description, "family:pairs". */
+static bool find_family(const char *text, plm_family *family, const char **pairs)
+{
+    for (int i = 0; i < PLM_FAMILY_COUNT; i++) {
+        size_t length = strlen(families[i].name);
+        if (strncmp(text, families[i].name, length) == 0 && text[length] == ':') {
+            *family = (plm_family)i;
+            *pairs = text + length + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
 plm_status plm_model_parse(const char *text, plm_model *model)
 {
     plm_model made = {.name = ""};
+    const char *pairs = NULL;
     PLM_FAIL_IF(strlen(text) >= sizeof made.name, PLM_ERROR_ARGUMENT,
                 "wanted a model of under %zu characters, found '%.40s...'", sizeof made.name, text);
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
@@ -116,11 +147,11 @@ plm_status plm_model_parse(const char *text, plm_model *model)
             return PLM_OK;
         }
     }
-    PLM_FAIL_IF(strncmp(text, "gpt:", 4) != 0, PLM_ERROR_ARGUMENT,
-                "unknown model '%.60s'; known are gpt2, gpt2-medium, gpt2-large, gpt2-xl and "
-                "descriptions such as gpt:layers=4,width=128,heads=4,context=128,vocab=256",
-                text);
-    PLM_TRY(read_description(text + 4, &made));
+    PLM_FAIL_IF(!find_family(text, &made.family, &pairs), PLM_ERROR_ARGUMENT,
+                "unknown model '%.60s'; known are gpt2, gpt2-medium, gpt2-large, gpt2-xl, "
+                "bert-base, bert-large and descriptions such as %s and %s",
+                text, families[PLM_FAMILY_GPT].example, families[PLM_FAMILY_BERT].example);
+    PLM_TRY(read_description(pairs, &made));
     snprintf(made.name, sizeof made.name, "%s", text);
     *model = made;
     return PLM_OK;
@@ -128,5 +159,15 @@ plm_status plm_model_parse(const char *text, plm_model *model)
 
 plm_network plm_model_network(const plm_model *model)
 {
-    return (plm_network){.build = plm__gpt_build, .config = model};
+    return (plm_network){.build = families[model->family].build, .config = model};
+}
+
+const char *plm_family_text(plm_family family)
+{
+    return families[family].name;
+}
+
+bool plm_model_is_masked(const plm_model *model)
+{
+    return families[model->family].masked;
 }

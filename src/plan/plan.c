@@ -24,7 +24,7 @@ plm_plan_summary plm_plan_summarize(const plm_plan *plan)
 }
 
 /* The inputs that the executor fills, [sequences, T] int32 each. */
-static const char *const input_names[] = {"tokens", "targets"};
+static const char *const input_names[] = {"tokens", "targets", "types"};
 
 enum { INPUT_COUNT = sizeof input_names / sizeof *input_names };
 
@@ -39,7 +39,7 @@ static plm_status check_input(const plm_graph *graph, const plm_job *job, plm_pr
     while (which < INPUT_COUNT && strcmp(name, input_names[which]) != 0)
         which++;
     PLM_FAIL_IF(which == INPUT_COUNT || ++counts[which] > 1, PLM_ERROR_ARGUMENT,
-                "%s: wanted one input tokens and one targets, found %s '%.40s'",
+                "%s: wanted one input tokens, one targets and at most one types, found %s '%.40s'",
                 plm_program_text(program), which == INPUT_COUNT ? "the input" : "another", name);
     const plm_shape wanted = {PLM_DTYPE_I32, 2, {sequences, job->sequence}};
     char wanted_text[PLM_SHAPE_TEXT], found_text[PLM_SHAPE_TEXT];

@@ -12,6 +12,9 @@
 #include "base/size.h"
 #include "plan/plan.h"
 
+/* The inputs of a micro-batch, each with its part of the padding. */
+enum { TOKENS, TARGETS, TYPES, INPUTS };
+
 typedef struct bound_op {
     plm_launch launch;
     void *prepared;
@@ -31,10 +34,13 @@ struct plm_session {
     bound_op *ops;
     bound_input tokens[PLM_PROGRAM_COUNT];
     bound_input targets[PLM_PROGRAM_COUNT];
-    plm_tensor logits;      /* output of GENERATE, PLM_TENSOR_NONE without one */
-    int64_t token_limit;    /* ids must be smaller: rows of the smallest table looked up */
-    int64_t target_limit;   /* targets must be smaller: width of the logits */
-    int32_t *padding;       /* [micro_batch, T] host copy of a micro-batch that must be filled up */
+    bound_input types[PLM_PROGRAM_COUNT]; /* of networks that have them */
+    plm_tensor logits;                    /* output of GENERATE, PLM_TENSOR_NONE without one */
+    int64_t token_limit;        /* ids must be smaller: rows of the smallest table looked up */
+    int64_t target_limit;       /* targets must be smaller: width of the logits */
+    int64_t type_limit;         /* types must be smaller */
+    const int32_t *given_types; /* of the window, borrowed; NULL: all 0 */
+    int32_t *padding;       /* a host copy [micro_batch, T] of each input that must be filled up */
     plm_step_record record; /* host side of the step record */
 };
 
@@ -103,19 +109,30 @@ static void find_tensors(plm_session *session)
             session->tokens[storage->program] = input;
         if (info->role == PLM_ROLE_INPUT && strcmp(name, "targets") == 0)
             session->targets[storage->program] = input;
+        if (info->role == PLM_ROLE_INPUT && strcmp(name, "types") == 0)
+            session->types[storage->program] = input;
     }
+}
+
+/* Ids looked up by `op` must be smaller than its table's rows. */
+static void limit_ids(plm_session *session, const plm_op *op)
+{
+    const plm_graph *graph = session->plan->graph;
+    const char *name = plm_intern_text(&graph->names, plm_graph_tensor(graph, op->in[0])->name);
+    int64_t *limit = strcmp(name, "types") == 0 ? &session->type_limit : &session->token_limit;
+    int64_t rows = plm_graph_tensor(graph, op->in[1])->shape.dims[0];
+    if (rows < *limit)
+        *limit = rows;
 }
 
 static void find_limits(plm_session *session)
 {
     const plm_graph *graph = session->plan->graph;
-    session->token_limit = session->target_limit = INT32_MAX;
+    session->token_limit = session->target_limit = session->type_limit = INT32_MAX;
     for (int64_t i = 0; i < graph->ops.count; i++) {
         const plm_op *op = &graph->ops.items[i];
         if (op->kind == PLM_OP_EMBEDDING) {
-            int64_t rows = plm_graph_tensor(graph, op->in[1])->shape.dims[0];
-            if (rows < session->token_limit)
-                session->token_limit = rows;
+            limit_ids(session, op);
         } else if (op->kind == PLM_OP_CROSS_ENTROPY) {
             const plm_shape *logits = &plm_graph_tensor(graph, op->in[0])->shape;
             if (logits->dims[logits->rank - 1] < session->target_limit)
@@ -158,7 +175,7 @@ static plm_status start(plm_session *session, uint64_t seed)
 {
     const plm_plan_summary *summary = &session->plan->summary;
     const plm_graph *graph = session->plan->graph;
-    size_t padding = 2 * (size_t)(summary->strategy.micro_batch * summary->sequence);
+    size_t padding = INPUTS * (size_t)(summary->strategy.micro_batch * summary->sequence);
     PLM_TRY(plm_host_alloc(padding * sizeof(int32_t), &session->padding));
     PLM_TRY(plm_host_alloc((size_t)graph->ops.count * sizeof *session->ops, &session->ops));
     void *arena = NULL;
@@ -207,6 +224,11 @@ void plm_session_destroy(plm_session *session)
     plm_host_free(session);
 }
 
+void plm_session_use_types(plm_session *session, const int32_t *types)
+{
+    session->given_types = types;
+}
+
 static plm_status check_ids(const char *what, const int32_t *ids, int64_t count, int64_t least,
                             int64_t limit)
 {
@@ -224,6 +246,8 @@ static plm_status check_window(const plm_session *session, int64_t sequences, co
     int64_t count = sequences * session->plan->summary.sequence;
     PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
     PLM_TRY(check_ids("target", targets, count, INT32_MIN, session->target_limit));
+    if (session->given_types)
+        PLM_TRY(check_ids("type", session->given_types, count, 0, session->type_limit));
     *counted = 0;
     for (int64_t i = 0; i < count; i++)
         *counted += targets[i] >= 0;
@@ -232,7 +256,27 @@ static plm_status check_window(const plm_session *session, int64_t sequences, co
 
 static plm_status copy_input(plm_session *session, const bound_input *input, const int32_t *ids)
 {
+    if (!input->data)
+        return PLM_OK;
     return session->table->copy_in(session->device, input->data, ids, input->bytes);
+}
+
+/*
+ * `sequences` rows of ids, when they are a whole micro-batch; else a copy of them in the padding,
+ * filled up with bytes of `filler`. NULL has no rows.
+ */
+static const int32_t *fill_up(plm_session *session, int input, int64_t sequences,
+                              const int32_t *ids, int filler)
+{
+    size_t length = (size_t)session->plan->summary.sequence;
+    size_t whole = (size_t)session->plan->summary.strategy.micro_batch;
+    if (ids && (size_t)sequences == whole)
+        return ids;
+    int32_t *filled = session->padding + (size_t)input * whole * length;
+    memset(filled, filler, whole * length * sizeof *filled);
+    if (ids)
+        memcpy(filled, ids, (size_t)sequences * length * sizeof *filled);
+    return filled;
 }
 
 /*
@@ -242,23 +286,16 @@ static plm_status copy_input(plm_session *session, const bound_input *input, con
 static plm_status run_micro_batch(plm_session *session, plm_program program, int64_t first,
                                   int64_t sequences, const int32_t *tokens, const int32_t *targets)
 {
-    int64_t length = session->plan->summary.sequence;
-    int64_t whole = session->plan->summary.strategy.micro_batch;
-    tokens += first * length;
-    targets += first * length;
-    if (sequences < whole) {
-        int32_t *padded_targets = session->padding + whole * length;
-        memset(session->padding, 0, (size_t)(whole * length) * sizeof *tokens);
-        memset(padded_targets, -1, (size_t)(whole * length) * sizeof *targets);
-        memcpy(session->padding, tokens, (size_t)(sequences * length) * sizeof *tokens);
-        memcpy(padded_targets, targets, (size_t)(sequences * length) * sizeof *targets);
-        tokens = session->padding;
-        targets = padded_targets;
-    }
+    int64_t skipped = first * session->plan->summary.sequence;
+    const int32_t *types = session->given_types ? session->given_types + skipped : NULL;
     session->record.sample_offset = (uint32_t)first;
     PLM_TRY(write_record(session));
-    PLM_TRY(copy_input(session, &session->tokens[program], tokens));
-    PLM_TRY(copy_input(session, &session->targets[program], targets));
+    PLM_TRY(copy_input(session, &session->tokens[program],
+                       fill_up(session, TOKENS, sequences, tokens + skipped, 0)));
+    PLM_TRY(copy_input(session, &session->targets[program],
+                       fill_up(session, TARGETS, sequences, targets + skipped, -1)));
+    PLM_TRY(copy_input(session, &session->types[program],
+                       fill_up(session, TYPES, sequences, types, 0)));
     return run_program(session, program);
 }
 
@@ -344,9 +381,11 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
     memset(session->padding, 0, (size_t)length * sizeof *tokens);
     memcpy(session->padding, tokens, (size_t)count * sizeof *tokens);
+    const int32_t *types = fill_up(session, TYPES, 0, NULL, 0);
     session->record.position = (int32_t)(count - 1);
     PLM_TRY(write_record(session));
     PLM_TRY(copy_input(session, &session->tokens[PLM_PROGRAM_GENERATE], session->padding));
+    PLM_TRY(copy_input(session, &session->types[PLM_PROGRAM_GENERATE], types));
     PLM_TRY(run_program(session, PLM_PROGRAM_GENERATE));
     PLM_TRY(session->table->copy_out(session->device, logits, address_of(session, session->logits),
                                      info->bytes));

@@ -34,9 +34,10 @@ static void tell_identity(const plm_train_settings *s, identity *who)
 {
     const plm_model *m = &s->model;
     snprintf(who->model, sizeof who->model,
-             "gpt layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
+             "%s layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
              " vocab=%" PRId64 " dropout=%.9g",
-             m->layers, m->width, m->heads, m->context, m->vocab, (double)m->dropout);
+             plm_family_text(m->family), m->layers, m->width, m->heads, m->context, m->vocab,
+             (double)m->dropout);
     snprintf(who->run, sizeof who->run,
              "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
              s->batch, s->sequence, plm_optimizer_text(s->optimizer));

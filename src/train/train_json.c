@@ -40,7 +40,8 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm_json_real(&w, "last_loss", result->last_loss);
     plm_json_real(&w, "validation_loss", result->validation_loss);
     plm_json_int(&w, "validation_targets", result->validation_targets);
-    plm_json_real(&w, "bigram_loss", result->bigram_loss);
+    if (!result->masked)
+        plm_json_real(&w, "bigram_loss", result->bigram_loss);
     plm_json_real(&w, "tokens_per_second", result->tokens_per_second);
     plm_json_real(&w, "seconds", result->seconds);
     plm_json_text(&w, "optimizer", plm_optimizer_text(result->optimizer));

@@ -17,7 +17,10 @@
 #include "train/offer.h"
 #include "train/schedule.h"
 
-enum { SITE_SAMPLE = 0x60000000 }; /* random numbers of drawn text */
+enum {
+    SITE_SAMPLE = 0x60000000, /* random numbers of drawn text */
+    EVALUATION_SEED = 20      /* of what is hidden in evaluations: the same in every run */
+};
 
 struct plm_trainer {
     plm_train_settings settings;
@@ -33,6 +36,7 @@ struct plm_trainer {
     size_t budget_bytes;
     size_t resident_before; /* just before planning */
     double bigram_loss;
+    bool masked; /* the model learns hidden tokens, not the next one */
 };
 
 static bool is_rate(float number)
@@ -89,14 +93,17 @@ static plm_status start(plm_trainer *trainer)
     PLM_TRY(check_settings(s));
     if (s->sequence > s->model.context)
         s->model.context = s->sequence;
+    trainer->masked = plm_model_is_masked(&s->model);
     trainer->job = (plm_job){.network = plm_model_network(&s->model),
                              .batch = s->batch,
                              .sequence = s->sequence,
                              .trains = true,
                              .evaluates = true,
-                             .generates = true,
+                             .generates = !trainer->masked,
                              .optimizer = s->optimizer};
     PLM_TRY(plm_corpus_open(s->data_path, s->sequence, s->model.vocab, &trainer->corpus));
+    if (trainer->masked)
+        PLM_TRY(plm_corpus_check_mask(trainer->corpus));
     /* Reads every page of the text, so that none of them counts as growth of the run. */
     PLM_TRY(plm_corpus_bigram_loss(trainer->corpus, &trainer->bigram_loss));
     PLM_TRY(plm_memory_resident(&trainer->resident_before));
@@ -160,6 +167,29 @@ size_t plm_trainer_budget(const plm_trainer *trainer)
     return trainer->budget_bytes;
 }
 
+/* Fills a step's window with tokens and what is to be told: the next ones, or hidden ones. */
+static plm_status draw_window(plm_trainer *trainer, int64_t step)
+{
+    const plm_train_settings *s = &trainer->settings;
+    PLM_TRY(plm_corpus_sample(trainer->corpus, s->seed, step, 0, s->batch, trainer->tokens,
+                              trainer->targets));
+    if (!trainer->masked)
+        return PLM_OK;
+    return plm_corpus_mask(trainer->corpus, s->seed, step, 0, s->batch, trainer->tokens,
+                           trainer->targets);
+}
+
+/* The same of one held-out window, hidden alike in every run so that losses compare. */
+static plm_status take_held_out(plm_trainer *trainer, int64_t window, int64_t place)
+{
+    int32_t *tokens = trainer->tokens + place * trainer->settings.sequence;
+    int32_t *targets = trainer->targets + place * trainer->settings.sequence;
+    PLM_TRY(plm_corpus_held_out(trainer->corpus, window, 1, tokens, targets));
+    if (!trainer->masked)
+        return PLM_OK;
+    return plm_corpus_mask(trainer->corpus, EVALUATION_SEED, 0, window, 1, tokens, targets);
+}
+
 /* Held-out windows, evenly spread when not all are used, a batch at a time. */
 static plm_status evaluate(plm_trainer *trainer, double *loss, int64_t *counted)
 {
@@ -172,9 +202,7 @@ static plm_status evaluate(plm_trainer *trainer, double *loss, int64_t *counted)
     for (int64_t done = 0; done < used;) {
         int64_t count = used - done < s->batch ? used - done : s->batch;
         for (int64_t i = 0; i < count; i++)
-            PLM_TRY(plm_corpus_held_out(trainer->corpus, (done + i) * windows / used, 1,
-                                        trainer->tokens + i * s->sequence,
-                                        trainer->targets + i * s->sequence));
+            PLM_TRY(take_held_out(trainer, (done + i) * windows / used, i));
         double part;
         int64_t part_counted;
         PLM_TRY(plm_session_evaluate(trainer->session, count, trainer->tokens, trainer->targets,
@@ -192,8 +220,7 @@ static plm_status step_once(plm_trainer *trainer, int64_t step, plm_step_result 
     const plm_train_settings *s = &trainer->settings;
     plm_hyper hyper = s->hyper;
     hyper.learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps);
-    PLM_TRY(plm_corpus_sample(trainer->corpus, s->seed, step, 0, s->batch, trainer->tokens,
-                              trainer->targets));
+    PLM_TRY(draw_window(trainer, step));
     return plm_session_step(trainer->session, step, &hyper, s->batch, trainer->tokens,
                             trainer->targets, result);
 }
@@ -309,6 +336,7 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
     PLM_TRY(status);
     plm_plan_summary plan = plm_plan_summarize(trainer->plan);
     plm_train_result made = {.validation_loss = NAN, /* until it is measured */
+                             .masked = trainer->masked,
                              .bigram_loss = trainer->bigram_loss,
                              .budget_bytes = trainer->budget_bytes,
                              .predicted_peak_bytes = plan.peak_bytes,
@@ -354,6 +382,8 @@ plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t 
 {
     const plm_train_settings *s = &trainer->settings;
     PLM_FAIL_IF(!trainer->session, PLM_ERROR_STATE, "sampling comes after a run");
+    PLM_FAIL_IF(trainer->masked, PLM_ERROR_UNSUPPORTED,
+                "a masked model cannot continue a text; try a gpt");
     PLM_FAIL_IF(!(temperature > 0), PLM_ERROR_ARGUMENT, "wanted a temperature over 0, found %g",
                 temperature);
     if (!trainer->logits)

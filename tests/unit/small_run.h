@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small GPT on the CPU, opened and closed in one call: what the tests of the engine share. One
+ * A small model on the CPU, opened and closed in one call: what the tests of the engine share. One
  * thread unless a test says otherwise, so that a busy machine does not slow them down.
  */
 #ifndef PLM_TEST_SMALL_RUN_H
@@ -16,6 +16,7 @@
 enum { SMALL_WINDOW_MAX = 1024, SMALL_TENSOR_MAX = 65536 };
 
 typedef struct small_shape {
+    plm_family family;
     int64_t layers, width, heads, context, vocab;
     int64_t batch, micro_batch, sequence;
     float dropout;
@@ -42,6 +43,7 @@ typedef struct small_run {
 static inline void small_run_describe(small_run *run, const small_shape *shape)
 {
     *run = (small_run){.model = {.name = "small",
+                                 .family = shape->family,
                                  .layers = shape->layers,
                                  .width = shape->width,
                                  .heads = shape->heads,
@@ -79,7 +81,7 @@ static inline void small_run_close(small_run *run)
     plm_device_destroy(run->device);
 }
 
-/* A repeatable number of 16 bits, the same as in scripts/reference_gpt.py. */
+/* A repeatable number of 16 bits, the same as in scripts/reference_models.py. */
 static inline uint32_t small_hash(uint32_t salt, uint32_t index)
 {
     uint32_t x = index * 0x85EBCA77u + salt * 0x9E3779B1u;
@@ -100,6 +102,7 @@ static inline float small_spread(uint32_t salt, uint32_t index)
 typedef struct small_window {
     int32_t tokens[SMALL_WINDOW_MAX];
     int32_t targets[SMALL_WINDOW_MAX];
+    int32_t types[SMALL_WINDOW_MAX]; /* used where a test says so */
 } small_window;
 
 static inline void small_window_fill(small_window *window, int64_t count, int64_t vocab,
@@ -108,6 +111,7 @@ static inline void small_window_fill(small_window *window, int64_t count, int64_
     assert_true(count <= SMALL_WINDOW_MAX);
     for (int64_t i = 0; i < count; i++) {
         uint32_t index = (uint32_t)i;
+        window->types[i] = (int32_t)(small_hash(salt + 3, index) % 2);
         window->tokens[i] = (int32_t)(small_hash(salt, index) % vocab);
         window->targets[i] = small_hash(salt + 2, index) % 5 == 0
                                  ? -1
@@ -115,7 +119,7 @@ static inline void small_window_fill(small_window *window, int64_t count, int64_
     }
 }
 
-/* Calls `each` with every parameter of a GPT of this shape: full name, elements, whether it is a
+/* Calls `each` with every parameter of a model of this shape: full name, elements, whether it is a
  * matrix. */
 typedef void small_parameter_function(const char *name, int64_t elements, bool matrix, void *user);
 
@@ -152,6 +156,14 @@ static inline void small_each_parameter(const small_shape *shape, small_paramete
     }
     each("head.ln.weight", c, false, user);
     each("head.ln.bias", c, false, user);
+    if (shape->family != PLM_FAMILY_BERT)
+        return;
+    each("embedding.type.weight", 2 * c, true, user);
+    each("embedding.ln.weight", c, false, user);
+    each("embedding.ln.bias", c, false, user);
+    each("head.dense.weight", c * c, true, user);
+    each("head.dense.bias", c, false, user);
+    each("head.decoder.bias", shape->vocab, false, user);
 }
 
 /* One part of all parameters, one after the other in the order above. */

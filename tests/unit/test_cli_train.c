@@ -110,6 +110,11 @@ static void models_that_cannot_be_are_status_2_and_one_line(void **state)
         {"gpt", "unknown model"},
         {"''", "model"},
         {"gpt:", "missing"},
+        {"bert", "unknown model"},
+        {"bert:layers=2", "try bert:"},
+        {"bert:layers=1,width=16,heads=2,context=16,vocab=256", "at least 257"},
+        {"bert:layers=1,width=16,heads=3,context=16,vocab=257", "heads"},
+        {"bert:layers=1,width=16,heads=2,context=16,vocab=257 --sample 5", "--sample"},
         {"gpt:layers=2", "missing"},
         {"gpt:layers=1,width=16,heads=2,context=16,vocab=256,depth=3", "depth"},
         {"gpt:layers=1,width=16,heads=2,context=16,vocab=256,layers=2", "layers once"},
@@ -303,6 +308,24 @@ static void a_run_for_people_ends_with_both_peaks_and_a_sample(void **state)
     assert_string_equal(output, "");
 }
 
+static void a_masked_run_tells_no_bigram(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    const folder *in = *state;
+    const char *line = "train bert:layers=1,width=16,heads=2,context=16,vocab=257 --data text "
+                       "--threads 1 --steps 2 --optimizer sgd";
+    char arguments[256];
+    assert_int_equal(run_program(in, line, to_output, output), 0);
+    assert_non_null(strstr(output, "hidden bytes"));
+    assert_non_null(strstr(output, "SGD with momentum"));
+    assert_null(strstr(output, "bigram"));
+    assert_null(strstr(output, "NOT EQUAL"));
+    snprintf(arguments, sizeof arguments, "%s --json", line);
+    assert_int_equal(run_program(in, arguments, to_output, output), 0);
+    assert_non_null(strstr(output, "\"optimizer\":\"sgd\""));
+    assert_null(strstr(output, "bigram"));
+}
+
 static void a_sequence_longer_than_the_context_is_trained_with_a_notice(void **state)
 {
     static char output[OUTPUT_BYTES];
@@ -392,6 +415,7 @@ int main(void)
         cmocka_unit_test(a_budget_that_is_too_small_is_status_1_and_names_one_that_does),
         cmocka_unit_test(the_last_line_of_json_is_the_summary_with_equal_peaks),
         cmocka_unit_test(a_run_for_people_ends_with_both_peaks_and_a_sample),
+        cmocka_unit_test(a_masked_run_tells_no_bigram),
         cmocka_unit_test(a_sequence_longer_than_the_context_is_trained_with_a_notice),
         cmocka_unit_test(a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed),
         cmocka_unit_test(a_run_that_is_stopped_without_a_folder_says_that_nothing_was_saved),

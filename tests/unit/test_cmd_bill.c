@@ -38,6 +38,18 @@ static void a_gpt2_bill_has_its_known_figures(void **state)
     json_decref(root);
 }
 
+static void a_bert_bill_has_its_known_figures(void **state)
+{
+    (void)state;
+    json_t *root = bill_json("bert-base --batch 16 --seq 512 --precision fp32", 0);
+    json_int_t parameters = 4 * 109514298;
+    assert_int_equal(number(root, "parameter_count"), 109514298);
+    assert_int_equal(number(root, "parameters_bytes"), parameters);
+    assert_int_equal(number(root, "gradients_bytes"), parameters);
+    assert_int_equal(number(root, "optimizer_bytes"), 2 * parameters);
+    json_decref(root);
+}
+
 static void defaults_are_those_of_training(void **state)
 {
     (void)state;
@@ -206,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpt2_bill_has_its_known_figures),
+        cmocka_unit_test(a_bert_bill_has_its_known_figures),
         cmocka_unit_test(defaults_are_those_of_training),
         cmocka_unit_test(the_optimizer_decides_the_moments),
         cmocka_unit_test(the_strategy_tells_every_choice),

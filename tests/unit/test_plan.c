@@ -543,10 +543,8 @@ static void the_presets_have_their_parameters(void **state)
     static const struct {
         const char *name;
         int64_t parameters;
-    } cases[] = {{"gpt2", 124439808},
-                 {"gpt2-medium", 354823168},
-                 {"gpt2-large", 774030080},
-                 {"gpt2-xl", 1557611200}};
+    } cases[] = {{"gpt2", 124439808},     {"gpt2-medium", 354823168}, {"gpt2-large", 774030080},
+                 {"gpt2-xl", 1557611200}, {"bert-base", 109514298},   {"bert-large", 335174458}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_device device = fake_device_make(0, 0);
         plm_plan *plan = plan_of(cases[i].name, 1, 1, PLM_ATTENTION_FUSED, &device);

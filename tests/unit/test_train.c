@@ -231,6 +231,107 @@ static void evaluation_counts_every_held_out_target_once(void **state)
     unlink(file.path);
 }
 
+/* ---- masked models ----------------------------------------------------------------------------
+ */
+
+static plm_train_settings masked_settings(const text_file *file)
+{
+    plm_train_settings settings = usual_settings(file);
+    assert_ok(
+        plm_model_parse("bert:layers=2,width=32,heads=4,context=32,vocab=257", &settings.model));
+    return settings;
+}
+
+/* Runs of one of eight letters: a hidden letter is what stands around it, on either side. */
+static void text_write_runs(text_file *file)
+{
+    static char bytes[TEXT_BYTES];
+    for (uint32_t i = 0; i < TEXT_BYTES; i++)
+        bytes[i] = (char)('a' + small_hash(8, i / 60) % 8);
+    text_write(file, bytes, TEXT_BYTES);
+}
+
+static void a_masked_model_learns_to_tell_a_letter_from_those_around_it(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_trainer *trainer = NULL;
+    plm_train_result result;
+    char sample[8];
+    text_write_runs(&file);
+    plm_train_settings settings = masked_settings(&file);
+    settings.steps = 160;
+    settings.warmup = 8;
+    settings.hyper.learning_rate = 3e-3f;
+    assert_ok(plm_trainer_create(&settings, &trainer));
+    assert_ok(plm_trainer_run(trainer, NULL, &result));
+    print_message("loss %.3f to %.3f, validation %.3f over %lld hidden letters\n",
+                  result.first_loss, result.last_loss, result.validation_loss,
+                  (long long)result.validation_targets);
+    assert_true(result.masked);
+    assert_true(fabs(result.first_loss - log(257)) < 0.5);
+    assert_true(result.validation_loss < log(8) - 0.4); /* log 8: eight letters, blindly told */
+    assert_int_equal(result.predicted_peak_bytes, result.measured_peak_bytes);
+    assert_int_equal(plm_trainer_sample(trainer, "ab", 4, 1, sample), PLM_ERROR_UNSUPPORTED);
+    plm_trainer_destroy(trainer);
+    unlink(file.path);
+}
+
+static void evaluations_of_masked_models_hide_the_same_tokens_in_every_run(void **state)
+{
+    (void)state;
+    static diary heard;
+    text_file file;
+    plm_train_result one, other;
+    text_write_repeats(&file);
+    plm_train_settings settings = masked_settings(&file);
+    settings.steps = 2;
+    heard = (diary){.count = 0};
+    run_settings(&settings, &heard, &one);
+    settings.seed++;
+    settings.batch = 4;
+    heard = (diary){.count = 0};
+    run_settings(&settings, &heard, &other);
+    assert_int_equal(one.validation_targets, other.validation_targets);
+    double share = (double)one.validation_targets / (TEXT_BYTES / 10 - 1);
+    assert_true(fabs(share - 0.15) < 4 * 0.0146); /* four deviations of a binomial of 599 */
+    unlink(file.path);
+}
+
+static void the_losses_of_a_masked_run_do_not_depend_on_the_budget(void **state)
+{
+    (void)state;
+    static diary wide, narrow;
+    text_file file;
+    plm_train_result one, other;
+    text_write_repeats(&file);
+    plm_train_settings settings = masked_settings(&file);
+    settings.model.dropout = 0.1f;
+    wide = narrow = (diary){.count = 0};
+    run_settings(&settings, &wide, &one);
+    settings.budget_bytes = one.predicted_peak_bytes - 1;
+    run_settings(&settings, &narrow, &other);
+    assert_true(other.strategy.micro_batch < one.strategy.micro_batch);
+    for (int64_t i = 0; i < settings.steps; i++)
+        assert_true(fabs(wide.lines[i].loss - narrow.lines[i].loss) < 1e-4 * wide.lines[i].loss);
+    unlink(file.path);
+}
+
+static void a_masked_model_without_room_for_the_mask_is_refused(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_trainer *trainer = NULL;
+    plm_error error;
+    text_write_repeats(&file);
+    plm_train_settings settings = masked_settings(&file);
+    settings.model.vocab = 256;
+    assert_int_equal(plm_trainer_create(&settings, &trainer), PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "vocabulary of at least 257"));
+    unlink(file.path);
+}
+
 /* ---- sampling ---------------------------------------------------------------------------------
  */
 
@@ -378,6 +479,10 @@ static void creating_a_trainer_survives_the_failure_of_every_allocation(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_masked_model_learns_to_tell_a_letter_from_those_around_it),
+        cmocka_unit_test(evaluations_of_masked_models_hide_the_same_tokens_in_every_run),
+        cmocka_unit_test(the_losses_of_a_masked_run_do_not_depend_on_the_budget),
+        cmocka_unit_test(a_masked_model_without_room_for_the_mask_is_refused),
         cmocka_unit_test(a_repeating_text_is_learned_far_under_the_bigram_loss_and_continued),
         cmocka_unit_test(the_losses_of_a_run_do_not_depend_on_the_budget),
         cmocka_unit_test(the_rate_rises_in_a_line_and_falls_along_half_a_cosine),
