@@ -25,7 +25,7 @@ typedef enum plm_optimizer {
         PLM_OPTIMIZER_COUNT
 } plm_optimizer;
 
-/* "adamw", "sgd"; static. */
+/* "adamw", "sgd", "unknown"; static. */
 const char *plm_optimizer_text(plm_optimizer optimizer);
 
 /* "AdamW", "SGD with momentum"; static. */

@@ -164,7 +164,7 @@ plm_network plm_model_network(const plm_model *model)
 
 const char *plm_family_text(plm_family family)
 {
-    return families[family].name;
+    return (unsigned)family < PLM_FAMILY_COUNT ? families[family].name : "unknown";
 }
 
 bool plm_model_is_masked(const plm_model *model)

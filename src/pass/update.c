@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The update pass, and the table of optimizers behind it. */
+/* The update pass. */
 #include "pass/pass.h"
 
 static const plm_flat moments[] = {PLM_FLAT_MOMENT1, PLM_FLAT_MOMENT2};
@@ -7,23 +7,12 @@ static const plm_flat moments[] = {PLM_FLAT_MOMENT1, PLM_FLAT_MOMENT2};
 static const struct {
     plm_op_kind op;
     int moments; /* the effects after the parameter */
-    const char *text, *title;
 } optimizers[PLM_OPTIMIZER_COUNT] = {
 #define OPTIMIZER_ROW(name, op, moments, text, title)                                              \
-    [PLM_OPTIMIZER_##name] = {PLM_OP_##op, moments, text, title},
+    [PLM_OPTIMIZER_##name] = {PLM_OP_##op, moments},
     PLM_OPTIMIZER_MAP(OPTIMIZER_ROW)
 #undef OPTIMIZER_ROW
 };
-
-const char *plm_optimizer_text(plm_optimizer optimizer)
-{
-    return optimizers[optimizer].text;
-}
-
-const char *plm_optimizer_title(plm_optimizer optimizer)
-{
-    return optimizers[optimizer].title;
-}
 
 /* Gradient and moments of everything that learns. */
 static void make_flats(plm_graph *graph, plm_optimizer optimizer)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The whole engine against tests/data/reference/gpt.h, which scripts/reference_gpt.py makes in
- * float64 from the forward formula alone: losses, every parameter's gradient, and parameters after
- * three clipped AdamW updates, for plain and fused attention and three micro-batches.
+ * The whole engine against tests/data/reference/models.h, which scripts/reference_models.py
+ * makes in float64 from the forward formulas alone: losses, every parameter's gradient, and
+ * parameters after three clipped updates of AdamW or SGD, for GPT and BERT, plain and fused
+ * attention and three micro-batches.
  *
  * Tolerances. fp32 rounds by 2^-24 = 6e-8. A gradient comes out of some 40 operations in a row,
  * each with sums of up to 96 products, whose rounding errors grow like square roots: some 6e-8 x
@@ -10,7 +11,7 @@
  * parameter is some 0.02 beside a value of up to 1, whose own rounding is 3e-6 of it, and AdamW
  * divides by small numbers: 2e-5. Each test prints the worst that it saw.
  */
-#include "data/reference/gpt.h"
+#include "data/reference/models.h"
 #include "unit/small_run.h"
 
 #define LOSS_TOLERANCE     1e-6
@@ -24,7 +25,9 @@ static const int64_t micro_batches[] = {4, 2, 1};
 static small_shape shape_of(const reference_case *c, plm_attention_form attention,
                             int64_t micro_batch)
 {
-    return (small_shape){.layers = c->layers,
+    return (small_shape){.family = c->family,
+                         .optimizer = c->optimizer,
+                         .layers = c->layers,
                          .width = c->width,
                          .heads = c->heads,
                          .context = c->context,
@@ -57,10 +60,12 @@ static void write_parameters(const small_run *run, const reference_case *c)
 static void fill_window(const reference_case *c, int32_t update, small_window *window)
 {
     int32_t count = c->batch * c->sequence;
+    assert_true(count <= SMALL_WINDOW_MAX);
     for (int32_t i = 0; i < count; i++) {
         uint32_t index = (uint32_t)(update * count + i);
         bool ignored = small_hash(REFERENCE_SALT_IGNORED, index) % 5 == 0;
         uint32_t vocab = (uint32_t)c->vocab;
+        window->types[i] = (int32_t)(small_hash(REFERENCE_SALT_TYPES, index) % 2);
         window->tokens[i] = (int32_t)(small_hash(REFERENCE_SALT_TOKENS, index) % vocab);
         window->targets[i] =
             ignored ? -1 : (int32_t)(small_hash(REFERENCE_SALT_TARGETS, index) % vocab);
@@ -146,16 +151,18 @@ static const worst_errors none_yet = {
 
 static void compare_run(const reference_case *c, const small_shape *shape, worst_errors *worst)
 {
-    static const plm_hyper hyper = {.learning_rate = REFERENCE_LEARNING_RATE,
-                                    .weight_decay = REFERENCE_WEIGHT_DECAY,
-                                    .beta1 = REFERENCE_BETA1,
-                                    .beta2 = REFERENCE_BETA2,
-                                    .epsilon = REFERENCE_EPSILON,
-                                    .clip_norm = REFERENCE_CLIP_NORM};
+    const plm_hyper hyper = {.learning_rate = c->learning_rate,
+                             .weight_decay = REFERENCE_WEIGHT_DECAY,
+                             .beta1 = REFERENCE_BETA1,
+                             .beta2 = REFERENCE_BETA2,
+                             .epsilon = REFERENCE_EPSILON,
+                             .clip_norm = REFERENCE_CLIP_NORM,
+                             .momentum = REFERENCE_MOMENTUM};
     small_run run;
     small_window window;
     small_run_open(&run, shape);
     write_parameters(&run, c);
+    plm_session_use_types(run.session, window.types);
     for (int32_t update = 0; update < REFERENCE_UPDATES; update++) {
         plm_step_result result;
         fill_window(c, update, &window);
@@ -186,47 +193,78 @@ static void compare_case(const reference_case *c)
     }
 }
 
-static void a_tiny_model_is_the_references_in_every_element(void **state)
+static const reference_case *case_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof reference_cases / sizeof *reference_cases; i++)
+        if (strcmp(reference_cases[i].name, name) == 0)
+            return &reference_cases[i];
+    fail_msg("no reference is called %s", name);
+    return NULL;
+}
+
+static void tiny_models_are_the_references_in_every_element(void **state)
 {
     (void)state;
-    assert_non_null(reference_cases[0].gradients);
-    compare_case(&reference_cases[0]);
+    static const char *const names[] = {"gpt_tiny", "bert_tiny"};
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(case_named(names[i])->gradients);
+        assert_non_null(case_named(names[i])->changes);
+        compare_case(case_named(names[i]));
+    }
 }
 
 static void two_layers_are_the_references(void **state)
 {
     (void)state;
-    compare_case(&reference_cases[1]);
+    compare_case(case_named("gpt_two_layers"));
+    compare_case(case_named("bert_two_layers"));
 }
 
 static void odd_sizes_and_a_position_table_longer_than_the_text_are_the_references(void **state)
 {
     (void)state;
-    assert_true(reference_cases[2].context > reference_cases[2].sequence);
-    compare_case(&reference_cases[2]);
+    const reference_case *c = case_named("gpt_odd");
+    assert_true(c->context > c->sequence);
+    compare_case(c);
+}
+
+static void updates_by_sgd_are_the_references(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt_sgd", "bert_sgd"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(case_named(names[i])->optimizer, PLM_OPTIMIZER_SGD);
+        compare_case(case_named(names[i]));
+    }
+}
+
+static void check_evaluation(const reference_case *c, int64_t micro_batch)
+{
+    small_shape shape = shape_of(c, PLM_ATTENTION_FUSED, micro_batch);
+    small_run run;
+    small_window window;
+    double sum;
+    worst_error worst = none_yet.loss;
+    int64_t counted, expected = 0;
+    small_run_open(&run, &shape);
+    write_parameters(&run, c);
+    fill_window(c, 0, &window);
+    plm_session_use_types(run.session, window.types);
+    for (int32_t t = 0; t < c->batch * c->sequence; t++)
+        expected += window.targets[t] >= 0;
+    assert_ok(
+        plm_session_evaluate(run.session, c->batch, window.tokens, window.targets, &sum, &counted));
+    assert_int_equal(counted, expected);
+    compare("evaluated loss", sum / (double)counted, c->loss[0], c->loss[0], &worst);
+    small_run_close(&run);
 }
 
 static void evaluation_is_the_references_loss(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof micro_batches / sizeof *micro_batches; i++) {
-        const reference_case *c = &reference_cases[1];
-        small_shape shape = shape_of(c, PLM_ATTENTION_FUSED, micro_batches[i]);
-        small_run run;
-        small_window window;
-        double sum;
-        worst_error worst = none_yet.loss;
-        int64_t counted, expected = 0;
-        small_run_open(&run, &shape);
-        write_parameters(&run, c);
-        fill_window(c, 0, &window);
-        for (int32_t t = 0; t < c->batch * c->sequence; t++)
-            expected += window.targets[t] >= 0;
-        assert_ok(plm_session_evaluate(run.session, c->batch, window.tokens, window.targets, &sum,
-                                       &counted));
-        assert_int_equal(counted, expected);
-        compare("evaluated loss", sum / (double)counted, c->loss[0], c->loss[0], &worst);
-        small_run_close(&run);
+        check_evaluation(case_named("gpt_two_layers"), micro_batches[i]);
+        check_evaluation(case_named("bert_two_layers"), micro_batches[i]);
     }
 }
 
@@ -245,7 +283,7 @@ static double token_loss(const float *logits, int64_t vocab, int32_t target)
 static void the_logits_of_every_prefix_add_up_to_the_references_loss(void **state)
 {
     (void)state;
-    const reference_case *c = &reference_cases[1];
+    const reference_case *c = case_named("gpt_two_layers");
     small_shape shape = shape_of(c, PLM_ATTENTION_FUSED, 4);
     small_run run;
     small_window window;
@@ -273,9 +311,10 @@ static void the_logits_of_every_prefix_add_up_to_the_references_loss(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tiny_model_is_the_references_in_every_element),
+        cmocka_unit_test(tiny_models_are_the_references_in_every_element),
         cmocka_unit_test(two_layers_are_the_references),
         cmocka_unit_test(odd_sizes_and_a_position_table_longer_than_the_text_are_the_references),
+        cmocka_unit_test(updates_by_sgd_are_the_references),
         cmocka_unit_test(evaluation_is_the_references_loss),
         cmocka_unit_test(the_logits_of_every_prefix_add_up_to_the_references_loss),
     };
