@@ -15,6 +15,7 @@
 #include "torch/json_form.h"
 #include "torch/owners.h"
 #include "torch/pickle.h"
+#include "torch/snapshot.h"
 #include "torch/stream.h"
 #include "trace/trace.h"
 
@@ -587,4 +588,28 @@ void plm_snapshot_pool(const plm_snapshot *snapshot, uint16_t pool, uint64_t id[
 {
     PLM_ASSERT(pool + 1 < snapshot->pools.entries.count);
     memcpy(id, snapshot->pools.entries.items[pool + 1].bytes, 2 * sizeof *id);
+}
+
+plm_trace *plm_snapshot_trace(plm_snapshot *snapshot, int64_t device)
+{
+    PLM_ASSERT(device >= 0 && device < snapshot->traces.count);
+    return snapshot->traces.items[device];
+}
+
+const plm_snapshot_segment *plm_snapshot_find_segment(const plm_snapshot *snapshot,
+                                                      const plm_snapshot_device *device,
+                                                      uint64_t address)
+{
+    int64_t low = device->segment, high = device->segment + device->segment_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const plm_snapshot_segment *segment = &snapshot->segments.items[middle];
+        if (address < segment->address)
+            high = middle;
+        else if (address - segment->address >= segment->bytes)
+            low = middle + 1;
+        else
+            return segment;
+    }
+    return NULL;
 }

@@ -114,6 +114,21 @@ void plm_trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, 
     trace->events.capacity = capacity;
 }
 
+plm_event *plm_trace_change_events(plm_trace *trace, int64_t *count)
+{
+    *count = trace->events.count;
+    return trace->events.items;
+}
+
+int64_t plm_trace_block_count(const plm_trace *trace)
+{
+    int64_t largest = -1;
+    for (int64_t i = 0; i < trace->events.count; i++)
+        if (trace->events.items[i].block > largest)
+            largest = trace->events.items[i].block;
+    return largest + 1;
+}
+
 plm_status plm_trace_add_event(plm_trace *trace, const plm_event *event)
 {
     PLM_ASSERT(trace->events.count == 0 ||

@@ -12,4 +12,10 @@
  */
 void plm_trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, int64_t capacity);
 
+/* The events, to be completed in place: the order of times stays. Valid like plm_trace_events. */
+plm_event *plm_trace_change_events(plm_trace *trace, int64_t *count);
+
+/* One more than the largest block number among the events. */
+int64_t plm_trace_block_count(const plm_trace *trace);
+
 #endif
