@@ -48,7 +48,7 @@ typedef struct train_options {
     int64_t keep;
     const char *resume;
     bool json;
-    int precision, optimizer; /* what is built is the only choice */
+    int precision; /* what is built is the only choice */
 } train_options;
 
 static const plm_option options[] = {
@@ -64,8 +64,6 @@ static const plm_option options[] = {
      "tokens of a sequence; default: the model's context", NULL},
     {"precision", PLM_OPTION_CHOICE, offsetof(train_options, precision), "TYPE", "fp32", "fp32",
      "of weights and activations", NULL},
-    {"optimizer", PLM_OPTION_CHOICE, offsetof(train_options, optimizer), "NAME", "adamw", "adamw",
-     "what updates the parameters", NULL},
     {"attention", PLM_OPTION_CHOICE, offsetof(train_options, attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
     {"recompute", PLM_OPTION_TEXT, offsetof(train_options, recompute), "RUNG", "none", NULL,
