@@ -313,12 +313,14 @@ static const char *what_was_lost(const place *at, int64_t done)
     return NULL;
 }
 
-/* The run after the failed one: resumes where it can. */
+/* The run after the failed one: resumes where it can; a run that was done makes room for it. */
 static const char *what_the_next_run_lacks(const place *at)
 {
     plm_fault none = {0};
     watch seen = {0};
     int64_t others, newest = look_at_folder(at, false, &others);
+    if (newest == STEPS)
+        empty_folder(at);
     if (train(at, &none, newest > 0 && newest < STEPS, &seen) != PLM_OK)
         return "the next run failed";
     newest = look_at_folder(at, false, &others);
@@ -407,6 +409,7 @@ static bool open_place(place *at)
     if (!write_text(at->text) || train(at, &none, false, &seen) != PLM_OK || !take_reference(at, 1))
         return false;
     seen = (watch){0};
+    empty_folder(at);
     return train(at, &none, false, &seen) == PLM_OK && take_reference(at, 2) &&
            take_reference(at, 3);
 }
