@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Findings: what the recorded memory of one device says, worked out from a snapshot.
+ *
+ *   sites       who holds memory, by call site: the innermost line of the user's own program, with
+ *               PyTorch's frames folded into it. Blocks without a stack are told apart by size
+ *   leaks       sites that hold more after every step
+ *   fragments   what is free, what of it could be given back, what one request could get, and
+ *               which live blocks pin the rest
+ *   spikes      short-lived blocks without which the peak would be lower
+ *   waits       blocks that were freed and wait for another stream
+ *   failures    the verdict on each request that found no memory
+ *
+ * All sizes are with rounding unless a name says asked. The trace's bytes_taken are filled in on
+ * the way (plimsoll/replay.h).
+ *
+ *     plm_findings *findings = NULL;
+ *     PLM_TRY(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings));
+ *     ... findings->failures[0].verdict ...
+ *     plm_findings_destroy(findings);
+ */
+#ifndef PLIMSOLL_FINDINGS_H
+#define PLIMSOLL_FINDINGS_H
+
+#include <stdbool.h>
+
+#include "plimsoll/memory_stats.h"
+#include "plimsoll/replay.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One call site; or, for blocks without a stack, one size at one place. */
+typedef struct plm_site {
+    uint32_t site;       /* plm_owner.op: "forward model.py:41"; 0: no stack */
+    bool is_older;       /* blocks from before recording began, of which only the free is known */
+    int32_t owner;       /* one of its owners, for a whole stack; PLM_TRACE_NO_OWNER */
+    size_t each_bytes;   /* of its largest block */
+    int64_t requests;    /* in all */
+    int64_t peak_blocks; /* live at the peak */
+    size_t peak_bytes;
+    int64_t end_blocks; /* live at the end */
+    size_t end_bytes;
+} plm_site;
+
+/* How steps were found. */
+typedef enum plm_step_source {
+    PLM_STEPS_NONE,
+    PLM_STEPS_OPTIMIZER, /* ends of the optimizer's recorded steps */
+    PLM_STEPS_PERIOD     /* requests that come back at even distances */
+} plm_step_source;
+
+enum {
+    PLM_LEAK_STEPS_MIN = 8,  /* fewer steps prove nothing */
+    PLM_LEAK_PER_MILLE = 1,  /* least growth, of the allocated peak */
+    PLM_FAILURES_MAX = 16,   /* failed requests that are looked into */
+    PLM_SPIKE_PER_MILLE = 50 /* least fall of the peak that makes a spike */
+};
+
+/* A site that holds more from step to step: in each quarter of the steps since it began. */
+typedef struct plm_leak {
+    int64_t place;       /* of the site, index into the findings' sites */
+    size_t bytes_a_step; /* on average, since it began */
+    size_t grown_bytes;
+    int64_t since_step; /* counted from 0, the first step seen */
+    int64_t since_time; /* the trace's */
+    int64_t steps;      /* seen since */
+} plm_leak;
+
+/* A segment with free memory that cannot be given back. */
+typedef struct plm_pin {
+    uint64_t segment_address;
+    size_t segment_bytes;
+    size_t free_bytes;
+    size_t largest_free_bytes;
+    int64_t live_blocks;
+    size_t live_bytes;
+    int64_t event; /* alloc event of its oldest live block; -1 when the trace lacks it */
+    size_t block_bytes;
+    bool is_small;
+} plm_pin;
+
+/* Where the reserved bytes are at one instant. */
+typedef struct plm_fragments {
+    size_t reserved_bytes;
+    size_t allocated_bytes;
+    size_t active_bytes;
+    size_t asked_bytes;
+    size_t cached_bytes;       /* reserved - active */
+    size_t releasable_bytes;   /* of it, what empty_cache could give back */
+    size_t pinned_bytes;       /* of it, what live blocks hold back */
+    size_t largest_free_bytes; /* the most that one request could get without new memory */
+    plm_pin *pins;             /* most free bytes first */
+    int64_t pin_count;
+} plm_fragments;
+
+/* A short-lived block that is live at the peak: it dies in the trace, within a quarter of a step,
+ * or of the trace where steps are not known. */
+typedef struct plm_spike {
+    int64_t event; /* its alloc event */
+    int64_t place; /* of its site */
+    size_t bytes;
+    size_t peak_without_bytes; /* the peak of the trace without this block */
+    int64_t lived_ns;          /* 0 where times are not known */
+} plm_spike;
+
+/* Blocks of one stream that wait for another one. */
+typedef struct plm_wait {
+    uint64_t stream; /* PyTorch's handle of the stream that the blocks belong to */
+    int64_t blocks;
+    size_t bytes;
+    int64_t place; /* site of the most bytes of them, -1 */
+} plm_wait;
+
+/* One row a verdict: name, word, what it means. */
+#define PLM_VERDICT_MAP(ROW)                                                                       \
+    ROW(NONE, "none", "no request failed")                                                         \
+    ROW(CAPACITY, "capacity", "live tensors need more than the process can have")                  \
+    ROW(FRAGMENTATION, "fragmentation", "enough is free, but in pieces")                           \
+    ROW(LIMIT, "limit", "a limit below the device's capacity was set for the process")             \
+    ROW(OTHER_PROCESS, "other_process", "other processes hold the memory that is missing")         \
+    ROW(TOO_LARGE, "too_large", "one request is larger than the device")                           \
+    ROW(UNKNOWN, "unknown", "the recording does not say enough")
+
+typedef enum plm_verdict {
+#define PLM_VERDICT_ROW(name, word, text) PLM_VERDICT_##name,
+    PLM_VERDICT_MAP(PLM_VERDICT_ROW)
+#undef PLM_VERDICT_ROW
+        PLM_VERDICT_COUNT
+} plm_verdict;
+
+/* "capacity", ... and what it means; static. */
+const char *plm_verdict_text(plm_verdict verdict);
+const char *plm_verdict_meaning(plm_verdict verdict);
+
+enum { PLM_REMEDY_TEXT = 256 };
+
+/* One failed request. */
+typedef struct plm_failure {
+    int64_t event;
+    int64_t time;
+    uint32_t site;            /* plm_owner.op of who asked, 0 when not known */
+    size_t asked_bytes;       /* rounded: what the block would take */
+    size_t segment_bytes;     /* what was wanted from the driver for it */
+    size_t device_free_bytes; /* what the driver still had */
+    plm_fragments then;       /* after the cache was given back */
+    size_t limit_least_bytes; /* the process could have this much: it had */
+    size_t limit_most_bytes;  /* and not this much + 1: it was refused; SIZE_MAX: not known */
+    bool limited;             /* the driver had the memory: a limit of the process refused */
+    bool wants_capacity;      /* the verdict would be surer with the device's capacity */
+    int64_t top_place;        /* site that held most at that moment, -1 */
+    size_t top_bytes;
+    int64_t top_blocks;
+    plm_verdict verdict;
+    char reason[PLM_REMEDY_TEXT]; /* the figures that decide */
+    char remedy[PLM_REMEDY_TEXT]; /* what helps, as measured by replay; "" when nothing did */
+} plm_failure;
+
+typedef struct plm_findings_options {
+    size_t capacity_bytes;           /* of the device; 0: not known */
+    const plm_memory_record *record; /* measured beside the snapshot; NULL */
+} plm_findings_options;
+
+typedef struct plm_findings {
+    const plm_snapshot *snapshot; /* borrowed */
+    const plm_snapshot_device *device;
+    size_t capacity_bytes;
+    plm_memory_record record;   /* zeros when there was none */
+    plm_replay_result replayed; /* as recorded; zeros without a history */
+    bool peaks_are_whole;       /* nothing before the history can have been higher, or the record
+                                   says the peaks */
+    size_t allocated_peak_bytes, reserved_peak_bytes; /* 0: not known */
+    bool has_stacks;                                  /* some recorded request has one */
+    int64_t peak_event;                               /* -1 without a history */
+    plm_site *sites;                                  /* most bytes at the peak first */
+    int64_t site_count;
+    int32_t *site_of_block; /* by block number */
+    int64_t block_count;
+    plm_step_source step_source;
+    int64_t *steps; /* the event behind each step, rising */
+    int64_t step_count;
+    plm_leak *leaks; /* fastest first */
+    int64_t leak_count;
+    plm_fragments fragments; /* at the end */
+    plm_spike *spikes;       /* largest fall of the peak first */
+    int64_t spike_count;
+    plm_wait *waits; /* most bytes first */
+    int64_t wait_count;
+    plm_failure *failures; /* the first PLM_FAILURES_MAX */
+    int64_t failure_count;
+    const char *verdict; /* a verdict's word, or "leak", "spike", "fragmentation", "waits", "none",
+                            "no_history"; static */
+} plm_findings;
+
+/* *findings = what a device says, by its index; owned by the caller, and borrows the snapshot.
+ * PLM_ERROR_ARGUMENT for no such device; PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_findings_create(plm_snapshot *snapshot, int64_t device,
+                                            const plm_findings_options *options,
+                                            plm_findings **findings);
+
+/* Frees findings; NULL is allowed. */
+void plm_findings_destroy(plm_findings *findings);
+
+/* Writes a name for a site: its line, or what is known instead; returns `text`. */
+enum { PLM_SITE_TEXT = 160 };
+const char *plm_site_text(const plm_findings *findings, int64_t place, char text[PLM_SITE_TEXT]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
