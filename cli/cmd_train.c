@@ -272,7 +272,12 @@ static void print_result(const plm_train_result *r)
     printf("\ntrained %lld steps in %s, %.0f tokens/s; loss %.4f at first, %.4f at last\n",
            (long long)r->steps, clock_text(r->seconds, spent), r->tokens_per_second, r->first_loss,
            r->last_loss);
-    if (r->masked)
+    if (r->skipped_steps > 0)
+        printf("%lld of them changed nothing: the gradient was not finite\n",
+               (long long)r->skipped_steps);
+    if (!isfinite(r->validation_loss))
+        puts("validation loss: not a number");
+    else if (r->masked)
         printf("validation loss %.4f nats over %lld hidden bytes of the held-out text\n",
                r->validation_loss, (long long)r->validation_targets);
     else
@@ -313,15 +318,41 @@ static void print_stopped(const plm_train_result *r, const plm_train_settings *s
         fputs("nothing was saved, for want of --out\n", stderr);
 }
 
-static plm_status train(const plm_train_settings *settings, const train_options *o)
+static plm_status print_summary(plm_trainer *trainer, const plm_train_result *result,
+                                const train_options *o)
+{
+    if (!o->json) {
+        print_result(result);
+        return print_sample(trainer, o);
+    }
+    char *line = NULL;
+    plm_status status = plm_train_result_json(result, &line);
+    if (status == PLM_OK)
+        puts(line);
+    plm_train_json_free(line);
+    return status;
+}
+
+/* A run that came to its end may still have learnt nothing. */
+static int judge(plm_status status, const plm_train_result *result)
+{
+    if (status != PLM_OK || isfinite(result->last_loss))
+        return cli_finish(status);
+    cli_wrong("wanted a loss that is a number, found none at the end, %lld of %lld updates "
+              "skipped; try a smaller --lr or a longer --warmup",
+              (long long)result->skipped_steps, (long long)result->steps);
+    return CLI_FAILED;
+}
+
+static int train(const plm_train_settings *settings, const train_options *o)
 {
     plm_trainer *trainer = NULL;
     plm_status status = plm_trainer_create(settings, &trainer);
     if (status != PLM_OK)
-        return status;
+        return cli_finish(status);
     display shown = {.json = o->json, .live = isatty(STDOUT_FILENO) != 0};
     plm_train_observer observer = {show_progress, &shown};
-    plm_train_result result;
+    plm_train_result result = {0};
     if (!o->json)
         status = print_plan(trainer, settings->model.name);
     if (status == PLM_OK)
@@ -332,20 +363,12 @@ static plm_status train(const plm_train_settings *settings, const train_options 
     bool stopped = status == PLM_OK && result.steps < settings->steps;
     if (!stopped)
         interrupted = 0; /* it came after the last update, which changes nothing */
-    if (stopped) {
+    if (stopped)
         print_stopped(&result, settings, &shown);
-    } else if (status == PLM_OK && o->json) {
-        char *line = NULL;
-        status = plm_train_result_json(&result, &line);
-        if (status == PLM_OK)
-            puts(line);
-        plm_train_json_free(line);
-    } else if (status == PLM_OK) {
-        print_result(&result);
-        status = print_sample(trainer, o);
-    }
+    else if (status == PLM_OK)
+        status = print_summary(trainer, &result, o);
     plm_trainer_destroy(trainer);
-    return status;
+    return stopped ? CLI_DONE : judge(status, &result);
 }
 
 int cmd_train(int argc, char **argv)
@@ -369,10 +392,11 @@ int cmd_train(int argc, char **argv)
                          settings.model.name);
     if (status == PLM_OK)
         cli_enlarge(&settings.model, settings.sequence);
+    if (status != PLM_OK)
+        return cli_finish(status);
     catch_signals(true);
-    if (status == PLM_OK)
-        status = train(&settings, &o);
-    if (status == PLM_OK && interrupted)
+    exit_status = train(&settings, &o);
+    if (exit_status == CLI_DONE && interrupted)
         raise(interrupted); /* a shell that runs a script has to see why this ended */
-    return cli_finish(status);
+    return exit_status;
 }

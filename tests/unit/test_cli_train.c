@@ -393,6 +393,21 @@ static void a_folder_that_cannot_be_written_is_refused_before_the_first_update(v
     assert_string_equal(output, "");
 }
 
+static void a_run_whose_loss_is_no_number_at_the_end_has_failed(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    const folder *in = *state;
+    char arguments[256];
+    snprintf(arguments, sizeof arguments,
+             "train %s --data text --threads 1 --steps 30 --lr 1e12 --warmup 0", model);
+    assert_int_equal(run_program(in, arguments, to_error, output), 3);
+    assert_true(is_one_line(output));
+    assert_non_null(strstr(output, "--lr"));
+    assert_int_equal(run_program(in, arguments, to_output, output), 3);
+    assert_non_null(strstr(output, "of them changed nothing"));
+    assert_null(strstr(output, "bigram"));
+}
+
 static void a_refusal_stands_after_what_was_printed_before_it(void **state)
 {
     static char output[OUTPUT_BYTES];
@@ -420,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed),
         cmocka_unit_test(a_run_that_is_stopped_without_a_folder_says_that_nothing_was_saved),
         cmocka_unit_test(a_folder_that_cannot_be_written_is_refused_before_the_first_update),
+        cmocka_unit_test(a_run_whose_loss_is_no_number_at_the_end_has_failed),
         cmocka_unit_test(a_refusal_stands_after_what_was_printed_before_it),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
