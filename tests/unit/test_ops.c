@@ -768,6 +768,12 @@ static void exponential_and_sigmoid_are_right_to_a_few_units(void **state)
     assert_true(plm_exp(0.0f) == 1.0f);
     assert_true(plm_exp(-INFINITY) == 0.0f && plm_exp(-100.0f) == 0.0f);
     assert_true(isinf(plm_exp(INFINITY)) && isinf(plm_exp(89.0f)));
+    for (int bit = 0; bit < 22; bit++) { /* a NaN, whatever else its bits say */
+        uint32_t bits = 0xFFC00000u | ((1u << (bit + 1)) - 1);
+        float nan;
+        memcpy(&nan, &bits, sizeof nan);
+        assert_true(isnan(plm_exp(nan)));
+    }
     assert_true(isnan(plm_exp(NAN)));
 }
 

@@ -35,7 +35,7 @@ static inline float plm_exp(float x)
     bits += exponent << 23;
     memcpy(&power, &bits, sizeof power);
     power = x < -87.3f ? 0.0f : power;
-    return x > 88.72283f ? INFINITY : power;
+    return x <= 88.72283f ? power : x + INFINITY; /* infinity, or the NaN that x is */
 }
 
 /* 1 / (1 + e^-x) within 3 units in the last place where it is not tiny. */
