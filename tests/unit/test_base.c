@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/file_calls.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/philox.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -265,6 +266,21 @@ static void dtype_sizes_are_whole_blocks(void **state)
     assert_int_equal(plm_dtype_bytes(PLM_DTYPE_F32, -1, &bytes), PLM_ERROR_ARGUMENT);
 }
 
+static void figures_of_the_kernel_are_read_with_and_without_a_unit(void **state)
+{
+    (void)state;
+    static const char listing[] = "MemTotal:  100 kB\nMemAvailable:       42 kB\nMemAvail: 3 kB\n"
+                                  "anon 12\ninactive_file 4096\n";
+    size_t figure = 7;
+    assert_true(plm_memory_find_figure(listing, "MemAvailable", &figure));
+    assert_int_equal(figure, 43008);
+    assert_true(plm_memory_find_figure(listing, "inactive_file", &figure));
+    assert_int_equal(figure, 4096);
+    assert_false(plm_memory_find_figure(listing, "inactive", &figure));
+    assert_false(plm_memory_find_figure("", "MemAvailable", &figure));
+    assert_int_equal(figure, 4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +299,7 @@ int main(void)
         cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(dtype_sizes_are_whole_blocks),
+        cmocka_unit_test(figures_of_the_kernel_are_read_with_and_without_a_unit),
     };
     return run_test_group(tests);
 }

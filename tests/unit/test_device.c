@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
 
@@ -90,7 +91,8 @@ static void more_than_the_machine_has_is_a_status_and_not_a_kill(void **state)
 {
     (void)state;
     plm_device *device = open_device(1, 0);
-    size_t available = plm__cpu_available_bytes();
+    size_t available = SIZE_MAX;
+    assert_ok(plm_memory_available(&available));
     assert_true(available > 0);
     void *region = NULL;
     size_t wanted = available < SIZE_MAX / 4 ? 2 * plm_granules(available) : (size_t)1 << 60;
@@ -100,21 +102,6 @@ static void more_than_the_machine_has_is_a_status_and_not_a_kill(void **state)
     assert_int_equal(error.oom.asked_bytes, wanted);
     assert_true(error.oom.largest_free_bytes < wanted);
     plm_device_destroy(device);
-}
-
-static void figures_of_the_kernel_are_read_with_and_without_a_unit(void **state)
-{
-    (void)state;
-    static const char listing[] = "MemTotal:  100 kB\nMemAvailable:       42 kB\nMemAvail: 3 kB\n"
-                                  "anon 12\ninactive_file 4096\n";
-    size_t figure = 7;
-    assert_true(plm__cpu_find_figure(listing, "MemAvailable", &figure));
-    assert_int_equal(figure, 43008);
-    assert_true(plm__cpu_find_figure(listing, "inactive_file", &figure));
-    assert_int_equal(figure, 4096);
-    assert_false(plm__cpu_find_figure(listing, "inactive", &figure));
-    assert_false(plm__cpu_find_figure("", "MemAvailable", &figure));
-    assert_int_equal(figure, 4096);
 }
 
 /* The signal that ends a child which writes at `at`; 0 when it survives. */
@@ -305,7 +292,6 @@ int main(void)
         cmocka_unit_test(a_refusal_tells_asked_live_budget_and_what_is_left),
         cmocka_unit_test(sizes_that_make_no_sense_are_statuses),
         cmocka_unit_test(more_than_the_machine_has_is_a_status_and_not_a_kill),
-        cmocka_unit_test(figures_of_the_kernel_are_read_with_and_without_a_unit),
         cmocka_unit_test(the_first_byte_past_the_region_cannot_be_written),
         cmocka_unit_test(the_last_granule_holds_the_pattern_when_handed_out),
         cmocka_unit_test(pages_are_present_as_soon_as_they_are_reserved),

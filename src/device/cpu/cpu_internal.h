@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU device's own files. cpu_device.c is the table; cpu_memory.c hands out memory and
- * cpu_available.c asks the machine what it has; cpu_shape.c checks operands; cpu_product.c runs the
- * matrix products through oneDNN, of which dnnl_face.c hides the version; cpu_isa.c picks among the
- * kernels of kernel/, which are compiled once for each instruction set.
+ * The CPU device's own files. cpu_device.c is the table; cpu_memory.c hands out memory; cpu_shape.c
+ * checks operands; cpu_product.c runs the matrix products through oneDNN, of which dnnl_face.c
+ * hides the version; cpu_isa.c picks among the kernels of kernel/, which are compiled once for each
+ * instruction set.
  */
 #ifndef PLM_DEVICE_CPU_INTERNAL_H
 #define PLM_DEVICE_CPU_INTERNAL_H
@@ -20,14 +20,6 @@ PLM_MUST_USE plm_status plm__cpu_check_shapes(const plm_launch *launch);
 /* Memory. As reserve and release of the contract. */
 PLM_MUST_USE plm_status plm__cpu_reserve(plm_device *device, size_t bytes, void **region);
 void plm__cpu_release(plm_device *device, void *region, size_t bytes);
-
-/* Bytes that this process can still take without pushing the machine, or the group that it runs in,
- * out of memory; SIZE_MAX when neither can be read. */
-size_t plm__cpu_available_bytes(void);
-
-/* The figure of the line "NAME: 123 kB" or "NAME 123" of a listing as the kernel writes them, times
- * 1024 where it says kB; false when there is none. */
-bool plm__cpu_find_figure(const char *listing, const char *name, size_t *figure);
 
 /* The kernels of the best instruction set that this machine runs. */
 const plm_cpu_kernels *plm__cpu_best_kernels(void);

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
 
@@ -81,7 +82,9 @@ plm_status plm__cpu_reserve(plm_device *device, size_t bytes, void **region)
     size_t left = usage->cap_bytes ? usage->cap_bytes - usage->live_bytes : SIZE_MAX;
     if (bytes > left)
         return refuse(device, bytes, left, "over the cap");
-    size_t available = plm__cpu_available_bytes() & ~(page_bytes - 1);
+    size_t available = SIZE_MAX; /* where the system does not say, the kernel has the last word */
+    if (plm_memory_available(&available) == PLM_OK)
+        available &= ~(page_bytes - 1);
     if (whole_bytes > available) /* one page goes to the end that cannot be touched */
         return refuse(device, bytes, available > page_bytes ? available - page_bytes : 0,
                       "more than the machine has free");
