@@ -9,10 +9,12 @@
  *
  *     plm_tensor two_layers(plm_graph *g, plm_tensor x)
  *     {
- *         plm_tensor w1 = plm_parameter(g, "fc.weight", 2, (int64_t[]){256, 64},
- * plm_init_normal(0.02f), true); plm_tensor w2 = plm_parameter(g, "out.weight", 2, (int64_t[]){64,
- * 256}, plm_init_normal(0.02f), true); return plm_linear(g, plm_gelu(g, plm_linear(g, x, w1,
- * PLM_TENSOR_NONE)), w2, PLM_TENSOR_NONE);
+ *         const int64_t up[] = {256, 64}, down[] = {64, 256};
+ *         plm_init init = plm_init_normal(0.02f);
+ *         x = plm_linear(g, x, plm_parameter(g, "up.weight", 2, up, init, true), PLM_TENSOR_NONE);
+ *         x = plm_gelu(g, x);
+ *         plm_tensor w = plm_parameter(g, "down.weight", 2, down, init, true);
+ *         return plm_linear(g, x, w, PLM_TENSOR_NONE);
  *     }
  *
  * A command runs several graphs on one set of parameters: the programs. The network's function is

@@ -4,8 +4,9 @@
  *
  *     plm_trainer *trainer = NULL;
  *     plm_train_result result;
- *     status = plm_trainer_create(&settings, &trainer);       // reads the data, plans, refuses
- *     status = plm_trainer_run(trainer, &observer, &result);  // takes the arena, trains, evaluates
+ *     plm_status status = plm_trainer_create(&settings, &trainer);   (reads the data and plans)
+ *     if (status == PLM_OK)
+ *         status = plm_trainer_run(trainer, &observer, &result);     (takes the arena and trains)
  *     plm_trainer_destroy(trainer);
  *
  * One thread uses a trainer; kernels use the threads that the settings name.

@@ -59,6 +59,17 @@ static void *resize(void *block, size_t bytes)
     return head + 1;
 }
 
+static plm_status refuse(size_t bytes)
+{
+    plm_oom_record oom = {
+        .asked_bytes = bytes, .rounded_bytes = bytes, .live_bytes = atomic_load(&live_bytes)};
+    plm_status status =
+        plm_fail(PLM_ERROR_HOST_MEMORY, "out of host memory: wanted %zu bytes, %zu are in use",
+                 bytes, oom.live_bytes);
+    plm_fail_oom(&oom);
+    return status;
+}
+
 void *plm_host_malloc(size_t bytes)
 {
     return resize(NULL, bytes);
@@ -69,9 +80,8 @@ plm_status plm_host_realloc(size_t bytes, void *block)
     void *old;
     memcpy(&old, block, sizeof old); /* the caller's pointer has its own type */
     void *grown = resize(old, bytes);
-    PLM_FAIL_IF(!grown, PLM_ERROR_HOST_MEMORY,
-                "out of host memory: wanted %zu bytes, %zu are in use", bytes,
-                atomic_load(&live_bytes));
+    if (!grown)
+        return refuse(bytes);
     memcpy(block, &grown, sizeof grown);
     return PLM_OK;
 }

@@ -54,8 +54,11 @@ bool plm__graph_check(plm_graph *graph, plm_status status)
 
 plm_status plm_graph_status(const plm_graph *graph)
 {
-    PLM_FAIL_IF(graph->error.status != PLM_OK, graph->error.status, "%s", graph->error.message);
-    return PLM_OK;
+    if (graph->error.status == PLM_OK)
+        return PLM_OK;
+    plm_status status = plm_fail(graph->error.status, "%s", graph->error.message);
+    plm_fail_oom(&graph->error.oom);
+    return status;
 }
 
 void plm_graph_begin(plm_graph *graph, plm_program program)

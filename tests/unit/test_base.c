@@ -266,6 +266,22 @@ static void dtype_sizes_are_whole_blocks(void **state)
     assert_int_equal(plm_dtype_bytes(PLM_DTYPE_F32, -1, &bytes), PLM_ERROR_ARGUMENT);
 }
 
+static void a_refused_host_allocation_tells_its_figures(void **state)
+{
+    (void)state;
+    void *block = NULL, *more = NULL;
+    plm_error error;
+    assert_ok(plm_host_alloc(1000, &block));
+    plm_host_fail_at(1, false);
+    assert_int_equal(plm_host_alloc(500, &more), PLM_ERROR_HOST_MEMORY);
+    plm_host_fail_at(0, false);
+    plm_error_get(&error);
+    assert_int_equal(error.oom.asked_bytes, 500);
+    assert_int_equal(error.oom.live_bytes, plm_host_stats_get().live_bytes);
+    assert_null(more);
+    plm_host_free(block);
+}
+
 static void figures_of_the_kernel_are_read_with_and_without_a_unit(void **state)
 {
     (void)state;
@@ -299,6 +315,7 @@ int main(void)
         cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(dtype_sizes_are_whole_blocks),
+        cmocka_unit_test(a_refused_host_allocation_tells_its_figures),
         cmocka_unit_test(figures_of_the_kernel_are_read_with_and_without_a_unit),
     };
     return run_test_group(tests);
