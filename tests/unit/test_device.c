@@ -284,6 +284,22 @@ static void sizes_of_products_are_the_same_when_asked_again(void **state)
     plm_device_destroy(device);
 }
 
+/* oneDNN 2.6 ends the process with a division by zero there. */
+static void a_product_beyond_the_library_is_an_overflow(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(1, 0);
+    for (int64_t rows = (int64_t)1 << 31; rows <= (int64_t)1 << 52; rows *= 8) {
+        plm_launch launch = {.kind = PLM_OP_LINEAR,
+                             .in = {matrix(rows, 1, NULL), matrix(3, 1, NULL)},
+                             .out = {matrix(rows, 3, NULL)}};
+        size_t bytes = 7;
+        assert_int_equal(device->table->workspace(device, &launch, &bytes), PLM_ERROR_OVERFLOW);
+        assert_int_equal(bytes, 7);
+    }
+    plm_device_destroy(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +316,7 @@ int main(void)
         cmocka_unit_test(every_host_allocation_may_fail),
         cmocka_unit_test(a_product_without_its_workspace_is_refused),
         cmocka_unit_test(sizes_of_products_are_the_same_when_asked_again),
+        cmocka_unit_test(a_product_beyond_the_library_is_an_overflow),
     };
     return run_test_group(tests);
 }

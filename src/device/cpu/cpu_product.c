@@ -19,7 +19,8 @@ enum {
     SIZES_MAX = 2048,               /* products whose scratchpad size is kept; a power of two */
     SIZES_FULL = SIZES_MAX / 4 * 3, /* then the table starts afresh */
     PROBE = 64,                     /* extents of the first product */
-    LIBRARY_THREAD_BYTES = 1572864  /* bound on what gemm:jit takes a thread: 1.49 MB measured */
+    LIBRARY_THREAD_BYTES = 1572864, /* bound on what gemm:jit takes a thread: 1.49 MB measured */
+    EXTENT_MAX = INT32_MAX          /* beyond, the library divides by an extent that became 0 */
 };
 
 /* A product's place in the table, free while m is 0. */
@@ -190,6 +191,11 @@ static known_size *find_known(plm_products *products, const plm_product *product
 static plm_status learn_size(plm_products *products, const plm_product *product, size_t *bytes)
 {
     dnnl_primitive_desc_t descriptor;
+    PLM_FAIL_IF(product->m > EXTENT_MAX || product->n > EXTENT_MAX || product->k > EXTENT_MAX,
+                PLM_ERROR_OVERFLOW,
+                "a product of %lld x %lld x %lld is beyond what the library multiplies; use a "
+                "smaller micro-batch or sequence",
+                (long long)product->m, (long long)product->n, (long long)product->k);
     PLM_TRY(describe(products, product, &descriptor));
     bool self_allocating = allocates_itself(descriptor);
     size_t wanted = scratch_bytes(descriptor);
