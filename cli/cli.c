@@ -108,19 +108,49 @@ int cli_finish(plm_status status)
     return (unsigned)status < PLM_STATUS_COUNT ? exit_statuses[status] : CLI_FAILED;
 }
 
+/* What a command's help is printed as: plain --help for people, the other forms for pages.c. */
+typedef plm_status help_form(const plm_syntax *syntax, char **text);
+
+static const struct {
+    const char *word;
+    help_form *form;
+} help_forms[] = {
+    {CLI_HELP_MANUAL, plm_options_manual},
+    {CLI_HELP_COMPLETION, plm_options_completion},
+};
+
+/* The form that a line of one word asks for, or NULL. */
+static help_form *find_form(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof help_forms / sizeof *help_forms; i++)
+        if (argc == 2 && strcmp(argv[1], help_forms[i].word) == 0)
+            return help_forms[i].form;
+    return NULL;
+}
+
+static plm_status print_help(const plm_syntax *syntax, help_form *form)
+{
+    char *text = NULL;
+    plm_status status = form(syntax, &text);
+    if (status == PLM_OK)
+        fputs(text, stdout);
+    plm_options_help_free(text);
+    return status;
+}
+
 bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
                plm_operands *operands, int *exit_status)
 {
-    plm_status status = plm_options_parse(syntax, argc, argv, settings, operands);
-    if (status == PLM_OK && !operands->help)
-        return true;
-    if (status == PLM_OK) {
-        char *help = NULL;
-        status = plm_options_help(syntax, &help);
-        if (status == PLM_OK)
-            fputs(help, stdout);
-        plm_options_help_free(help);
+    help_form *form = find_form(argc, argv);
+    plm_status status = PLM_OK;
+    if (!form) {
+        status = plm_options_parse(syntax, argc, argv, settings, operands);
+        if (status == PLM_OK && !operands->help)
+            return true;
+        form = plm_options_help;
     }
+    if (status == PLM_OK)
+        status = print_help(syntax, form);
     *exit_status = cli_finish(status);
     return false;
 }

@@ -38,6 +38,21 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
+/*
+ * What a command answers beside --help, through cli_parse and so without a line of its own: its
+ * part of the manual page, and of the completion.
+ */
+#define CLI_SUMMARY                                                                                \
+    "Plimsoll trains transformers inside a stated memory budget and explains every byte."
+
+#define CLI_HELP_MANUAL     "--help=man"
+#define CLI_HELP_COMPLETION "--help=bash"
+
+/* The manual page and the bash completion of the whole program, on standard output: a frame round
+ * what each command of the table says of itself. Return the exit status. */
+int cli_print_manual(const cli_command *commands);
+int cli_print_completion(const cli_command *commands);
+
 /* The commands. */
 int cmd_bill(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

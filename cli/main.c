@@ -19,8 +19,8 @@ static const cli_command commands[] = {
 
 static void print_usage(FILE *stream)
 {
-    fputs("Plimsoll trains transformers inside a stated memory budget and explains every byte.\n\n"
-          "usage: plimsoll COMMAND [options]\n",
+    fputs(CLI_SUMMARY "\n\n"
+                      "usage: plimsoll COMMAND [options]\n",
           stream);
     if (commands[0].name)
         fputs("\ncommands:\n", stream);
@@ -29,6 +29,8 @@ static void print_usage(FILE *stream)
     fputs("\noptions:\n"
           "  --help      print this text; after a command, its own\n"
           "  --version   print the version\n"
+          "  --help=man, --help=bash\n"
+          "              print the manual page, the completion for bash\n"
           "\n"
           "exit status: 0 done; 1 the answer is no; 2 wrong use or bad input; 3 failed\n",
           stream);
@@ -61,6 +63,10 @@ static int run(int argc, char **argv)
         printf("plimsoll %s\n", plm_version());
         return CLI_DONE;
     }
+    if (strcmp(argv[1], CLI_HELP_MANUAL) == 0)
+        return cli_print_manual(commands);
+    if (strcmp(argv[1], CLI_HELP_COMPLETION) == 0)
+        return cli_print_completion(commands);
     for (const cli_command *command = commands; command->name; command++)
         if (strcmp(argv[1], command->name) == 0)
             return command->run(argc - 1, argv + 1);

@@ -2,8 +2,9 @@
 /* The text of --help, laid out from a syntax: names in one column, wrapped help in the other. */
 #include <string.h>
 
-#include "base/text.h"
-#include "plimsoll/options.h"
+#include "base/options_internal.h"
+
+const plm_option plm__option_help = {.name = "help", .help = "print this text"};
 
 enum {
     LINE_COLUMNS = 80, /* a line of help ends before this */
@@ -30,8 +31,7 @@ static void add_wrapped(plm_text *out, const char *text, int64_t column, int64_t
     }
 }
 
-/* "sequences in one update (default 8, $PLIMSOLL_BATCH)" */
-static void describe(plm_text *out, const plm_option *option)
+void plm__option_describe(plm_text *out, const plm_option *option)
 {
     plm_text_add(out, "%s", option->help);
     if (option->kind == PLM_OPTION_CHOICE) {
@@ -45,10 +45,11 @@ static void describe(plm_text *out, const plm_option *option)
             plm_text_add(out, strchr(choice + 1, '|') ? ", " : " or ");
         }
     }
-    if (option->default_text && option->environment)
-        plm_text_add(out, " (default %s, or $%s)", option->default_text, option->environment);
-    else if (option->default_text)
-        plm_text_add(out, " (default %s)", option->default_text);
+    const char *value = option->default_text && *option->default_text ? option->default_text : NULL;
+    if (value && option->environment)
+        plm_text_add(out, " (default %s, or $%s)", value, option->environment);
+    else if (value)
+        plm_text_add(out, " (default %s)", value);
     else if (option->environment)
         plm_text_add(out, " (or $%s)", option->environment);
 }
@@ -58,7 +59,7 @@ static void add_option(plm_text *out, const plm_option *option)
     plm_text name = {0}, help = {0};
     plm_text_add(&name, "  --%s%s%s", option->name, option->value_name ? " " : "",
                  option->value_name ? option->value_name : "");
-    describe(&help, option);
+    plm__option_describe(&help, option);
     if (name.status != PLM_OK || help.status != PLM_OK) {
         out->status = PLM_ERROR_HOST_MEMORY;
     } else {
@@ -76,7 +77,6 @@ static void add_option(plm_text *out, const plm_option *option)
 
 plm_status plm_options_help(const plm_syntax *syntax, char **help)
 {
-    static const plm_option help_option = {.name = "help", .help = "print this text"};
     plm_text out = {0};
     const char *operands = syntax->operands ? syntax->operands : "";
     bool last = strncmp(operands, "--", 2) == 0; /* what follows -- is no option */
@@ -86,18 +86,23 @@ plm_status plm_options_help(const plm_syntax *syntax, char **help)
     plm_text_add(&out, "\n\noptions:\n");
     for (int64_t i = 0; i < syntax->option_count; i++)
         add_option(&out, &syntax->options[i]);
-    add_option(&out, &help_option);
+    add_option(&out, &plm__option_help);
     if (syntax->example)
         plm_text_add(&out, "\nexample:\n  %s\n", syntax->example);
-    if (plm_text_status(&out) != PLM_OK) {
-        plm_text_fini(&out);
+    return plm__option_text_give(&out, help);
+}
+
+plm_status plm__option_text_give(plm_text *out, char **text)
+{
+    if (plm_text_status(out) != PLM_OK) {
+        plm_text_fini(out);
         return PLM_ERROR_HOST_MEMORY;
     }
-    *help = out.items; /* the text's storage is a host block of its own */
+    *text = out->items; /* the text's storage is a host block of its own */
     return PLM_OK;
 }
 
-void plm_options_help_free(char *help)
+void plm_options_help_free(char *text)
 {
-    plm_host_free(help);
+    plm_host_free(text);
 }

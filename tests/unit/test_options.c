@@ -237,19 +237,81 @@ static void help_shows_every_option_with_its_default(void **state)
     plm_options_help_free(help);
 }
 
-static void help_survives_the_failure_of_every_allocation(void **state)
+static const plm_option awkward_options[] = {
+    {"quote", PLM_OPTION_TEXT, FIELD(data), "DIR", "", NULL,
+     ".begins with a point, has a \\ and a -", NULL},
+};
+
+static const plm_syntax awkward = {
+    .command = "ship sink",
+    .summary = "'Sinks'.",
+    .options = awkward_options,
+    .option_count = 1,
+    .example = "ship sink\n  .hidden --quote x",
+};
+
+static void the_manual_has_every_option_and_no_text_becomes_a_request(void **state)
 {
     (void)state;
-    for (int persistent = 0; persistent < 2; persistent++) {
+    char *text = NULL;
+    assert_ok(plm_options_manual(&syntax, &text));
+    assert_non_null(strstr(text, ".SS \"ship load MODEL [options]\"\nLoads a ship.\n"));
+    assert_non_null(
+        strstr(text, ".TP\n\\fB\\-\\-budget\\fR \\fISIZE\\fR\nthe line (or $TEST_BUDGET)\n"));
+    assert_non_null(strstr(text, "plain, fused or both\n"));
+    assert_non_null(strstr(text, "\\fB\\-\\-help\\fR\nprint this text\n"));
+    assert_non_null(strstr(text, ".nf\nship load gpt2 \\-\\-batch 4\n.fi\n"));
+    plm_options_help_free(text);
+    assert_ok(plm_options_manual(&awkward, &text));
+    assert_non_null(strstr(text, "\n\\&'Sinks'.\n"));
+    assert_non_null(strstr(text, "\n\\&.begins with a point, has a \\e and a \\-\n"));
+    assert_non_null(strstr(text, "\n\\&.hidden \\-\\-quote x\n"));
+    plm_options_help_free(text);
+}
+
+static void the_completion_is_an_arm_that_knows_what_follows_each_option(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    assert_ok(plm_options_completion(&syntax, &text));
+    assert_string_equal(
+        text, "    load)\n"
+              "        options='--json --budget --batch --seed --lr --data --attention --help'\n"
+              "        operands=file\n"
+              "        case $option in\n"
+              "        --json) kind=flag ;;\n"
+              "        --budget) kind=value ;;\n"
+              "        --batch) kind=value ;;\n"
+              "        --seed) kind=value ;;\n"
+              "        --lr) kind=value ;;\n"
+              "        --data) kind=file ;;\n"
+              "        --attention) kind=choice choices='plain fused both' ;;\n"
+              "        esac\n"
+              "        ;;\n");
+    plm_options_help_free(text);
+    assert_ok(plm_options_completion(&awkward, &text));
+    assert_non_null(strstr(text, "operands=none\n"));
+    assert_non_null(strstr(text, "--quote) kind=folder ;;\n"));
+    plm_options_help_free(text);
+}
+
+typedef plm_status renderer(const plm_syntax *syntax, char **text);
+
+static void rendering_survives_the_failure_of_every_allocation(void **state)
+{
+    (void)state;
+    static renderer *const renderers[] = {plm_options_help, plm_options_manual,
+                                          plm_options_completion};
+    for (int i = 0; i < 6; i++) {
         bool fired = true;
         for (int64_t n = 1; fired; n++) {
-            char *help = NULL;
-            plm_host_fail_at(n, persistent);
-            plm_status status = plm_options_help(&syntax, &help);
+            char *text = NULL;
+            plm_host_fail_at(n, i % 2 != 0);
+            plm_status status = renderers[i / 2](&syntax, &text);
             fired = plm_host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-            assert_true(fired == (help == NULL));
-            plm_options_help_free(help);
+            assert_true(fired == (text == NULL));
+            plm_options_help_free(text);
             assert_int_equal(plm_host_stats_get().live_count, 0);
         }
     }
@@ -293,7 +355,9 @@ int main(void)
         cmocka_unit_test(wrong_words_are_refused_in_one_line_and_change_nothing),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(help_shows_every_option_with_its_default),
-        cmocka_unit_test(help_survives_the_failure_of_every_allocation),
+        cmocka_unit_test(the_manual_has_every_option_and_no_text_becomes_a_request),
+        cmocka_unit_test(the_completion_is_an_arm_that_knows_what_follows_each_option),
+        cmocka_unit_test(rendering_survives_the_failure_of_every_allocation),
         cmocka_unit_test(the_nearest_name_is_near),
     };
     return run_test_group(tests);
