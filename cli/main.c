@@ -9,8 +9,10 @@
 
 /* In the order in which a newcomer meets them; ended by a row without a name. */
 static const cli_command commands[] = {
+#if PLM_ENGINE
     {"bill", "where the memory of a training step goes, before it runs", cmd_bill},
     {"train", "plan for a budget, then train inside it", cmd_train},
+#endif
     {"report", "a recording of PyTorch's memory as a page, or for other programs", cmd_report},
     {"record", "run a PyTorch program and record its GPU memory", cmd_record},
     {"doctor", "what an out-of-memory message proves, and what to do next", cmd_doctor},
