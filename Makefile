@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # A short front to CMake. `make help` lists what there is.
-.PHONY: all debug check nightly bench format help clean
+.PHONY: all debug check nightly bench install uninstall format help clean
+
+PREFIX ?= /usr/local
 
 all: ## build the program: build/plimsoll
 	@cmake --preset release >/dev/null && cmake --build --preset release
@@ -17,6 +19,12 @@ nightly: ## the long tests whole, under the sanitizers: build-nightly/
 
 bench: all ## the benchmarks, as ratios within one run
 	@scripts/bench
+
+install: all ## program, library, headers, manual page, completion: under PREFIX=/usr/local
+	@cmake --install build --prefix "$(PREFIX)"
+
+uninstall: ## remove what the last make install installed
+	@scripts/uninstall build
 
 format: ## clang-format over the C files
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
