@@ -63,6 +63,8 @@ static workspace_formula *const formulas[PLM_OP_COUNT] = {
 static plm_status workspace(plm_device *device, const plm_launch *launch, size_t *bytes)
 {
     PLM_TRY(plm__cpu_check_shapes(launch));
+    PLM_FAIL_IF(!formulas[launch->kind], PLM_ERROR_UNSUPPORTED, "the CPU has no row for %s",
+                plm__cpu_op_text(launch->kind));
     return formulas[launch->kind]((plm_cpu *)device, launch, bytes);
 }
 
@@ -76,6 +78,8 @@ static plm_status prepare(plm_device *device, const plm_launch *launch, void **p
                 launch->workspace_bytes);
     if (plm__products_run(launch->kind))
         return plm__products_prepare(cpu->products, launch, prepared);
+    PLM_FAIL_IF(!cpu->kernels->run[launch->kind], PLM_ERROR_UNSUPPORTED,
+                "the CPU has no kernel for %s", plm__cpu_op_text(launch->kind));
     *prepared = NULL;
     return PLM_OK;
 }

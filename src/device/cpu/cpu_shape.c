@@ -166,10 +166,17 @@ static plm_status check_relations(const check *c, const plm_op_attr *attr)
     return PLM_OK;
 }
 
+const char *plm__cpu_op_text(plm_op_kind kind)
+{
+    return names[kind];
+}
+
 plm_status plm__cpu_check_shapes(const plm_launch *launch)
 {
-    PLM_FAIL_IF((unsigned)launch->kind >= PLM_OP_COUNT || !signatures[launch->kind],
-                PLM_ERROR_UNSUPPORTED, "operation %d is not one of the CPU's", (int)launch->kind);
+    PLM_FAIL_IF((unsigned)launch->kind >= PLM_OP_COUNT, PLM_ERROR_UNSUPPORTED,
+                "operation %d is not one of the table's", (int)launch->kind);
+    PLM_FAIL_IF(!signatures[launch->kind], PLM_ERROR_UNSUPPORTED, "the CPU knows no operands of %s",
+                names[launch->kind]);
     check c = {.op = names[launch->kind], .section = "input"};
     const plm_operand *operand = launch->in;
     const char *word = signatures[launch->kind];
