@@ -124,6 +124,17 @@ def _write_whole(path, write):
 # What stands in the JSON record.
 
 
+def _cuda_driver():
+    """The newest CUDA that the driver serves, 13000 for 13.0. The driver answers this without a
+    context; PyTorch, which asked for us once, no longer does."""
+    import ctypes  # only here: a Python built without it records all the rest
+
+    version = ctypes.c_int(0)
+    if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)):
+        return None
+    return version.value
+
+
 def _versions(torch):
     driver_file = "/proc/driver/nvidia/version"
     driver = None
@@ -134,7 +145,7 @@ def _versions(torch):
         "torch": getattr(torch, "__version__", None) and str(torch.__version__),
         "cuda": _get(torch, "version.cuda"),
         "hip": _get(torch, "version.hip"),
-        "cuda_driver": _ask(_get(torch, "_C._cuda_getDriverVersion")),
+        "cuda_driver": _ask(_cuda_driver),
         "driver": driver,
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -409,7 +420,7 @@ class _Recorder:
         text = json.dumps(record, indent=1, default=str) + "\n"
         _write_whole(path + ".json", lambda file: file.write(text.encode()))
         self.dumps += 1
-        _say("%s: wrote %s in %.1f s" % (self._who(), path + (
+        _say("%s: wrote %s in %.2f s" % (self._who(), path + (
             ".pickle" if record["snapshot"] else ".json"), record["dump_seconds"]))
         return True
 

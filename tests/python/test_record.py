@@ -21,6 +21,18 @@ PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 OOM = "import torch\ntorch.use(400)\ntorch.use(700)\n"
 FINE = "import torch\ntorch.use(400)\n"
 
+# Stands in for the driver's library, within the process of the script.
+DRIVER = """
+import ctypes
+class Driver:
+    def __init__(self, name):
+        assert name == "libcuda.so.1", name
+    def cuDriverGetVersion(self, out):
+        out._obj.value = 13000
+        return %d
+ctypes.CDLL = Driver
+"""
+
 
 class Outcome:
     def __init__(self, status, out, err, folder):
@@ -399,6 +411,20 @@ class ByCall(Recording):
         self.assertEqual(got.out, "False\nTrue\n")
         self.assertEqual(got.files(), ["rank0-after-load.json", "rank0-after-load.pickle"])
         self.assertIn("recording was begun already", got.err)
+
+    def driver_after(self, before, out):
+        got = self.call("%simport plimsoll_record as r\nr.start(out=%r)\n%sr.dump('here')\n"
+                        % (before, self.path(out), FINE), out=out)
+        self.assertEqual(got.files(), ["rank0-here.json", "rank0-here.pickle"], got.err)
+        return got.record("rank0-here.json")["versions"]["cuda_driver"]
+
+    def test_the_driver_tells_its_version(self):
+        self.assertEqual(self.driver_after(DRIVER % 0, "out"), 13000)
+
+    def test_a_driver_that_does_not_tell_its_version_is_no_error(self):
+        for number, before in enumerate((DRIVER % 999, "import ctypes\nctypes.CDLL = None\n",
+                                         "import sys\nsys.modules['ctypes'] = None\n")):
+            self.assertIsNone(self.driver_after(before, "out%d" % number))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,7 @@ def _attach(observer):
     _Allocator.observers.append(observer)
 
 
-_C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=_attach,
-                           _cuda_getDriverVersion=lambda: 13000)
+_C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=_attach)
 
 
 # torch.cuda
