@@ -16,7 +16,6 @@
 
 enum { LISTING_MAX = 16384, PATH_TEXT_MAX = 1024 };
 
-
 bool plm_memory_find_figure(const char *listing, const char *name, size_t *figure)
 {
     size_t length = strlen(name);
