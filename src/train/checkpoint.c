@@ -43,22 +43,25 @@ static void tell_identity(const plm_train_settings *s, identity *who)
              s->batch, s->sequence, plm_optimizer_text(s->optimizer));
 }
 
+#define FILE_NAME "step-%08" PRId64 ".safetensors"
+
 static plm_status file_path(const char *folder, int64_t step, char path[4096])
 {
-    int length = snprintf(path, 4096, "%s/step-%08" PRId64 ".safetensors", folder, step);
+    int length = snprintf(path, 4096, "%s/" FILE_NAME, folder, step);
     PLM_FAIL_IF(length < 0 || length >= 4096, PLM_ERROR_IO, "the path '%.60s...' is too long",
                 folder);
     return PLM_OK;
 }
 
-/* The step of a checkpoint's file name, -1 for any other name. */
+/* The step of a checkpoint's file name, -1 for any other name, however alike. */
 static int64_t step_of(const char *name)
 {
     int64_t step;
-    int end = 0;
-    if (sscanf(name, "step-%8" SCNd64 ".safetensors%n", &step, &end) != 1 || end == 0 || name[end])
+    char again[64];
+    if (sscanf(name, "step-%18" SCNd64, &step) != 1 || step < 0)
         return -1;
-    return step;
+    snprintf(again, sizeof again, FILE_NAME, step);
+    return strcmp(again, name) == 0 ? step : -1;
 }
 
 /* Whether a name is what a killed save leaves. */

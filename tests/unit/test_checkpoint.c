@@ -157,6 +157,30 @@ static void a_checkpoint_cut_at_any_length_is_refused(void **state)
     close_bench(&at);
 }
 
+/* Steps beyond eight digits have longer names; what is written otherwise is somebody else's. */
+static void a_name_is_a_checkpoints_only_as_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"step-9.safetensors", "step-000000009.safetensors",
+                                         "step--0000009.safetensors",
+                                         "step-00000009.safetensors.old"};
+    static bench at;
+    char path[200];
+    open_bench(&at);
+    put(&at, at.good.bytes, at.good.byte_count);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(path, sizeof path, "%s/%s", at.folder, others[i]);
+        assert_ok(plm_file_write(path, "", 0));
+        assert_ok(load(&at));
+        plm_file_remove(path);
+    }
+    snprintf(path, sizeof path, "%s/step-100000000.safetensors", at.folder);
+    assert_ok(plm_file_write(path, "", 0));
+    assert_int_equal(load(&at), PLM_ERROR_FORMAT); /* the newest, and damaged */
+    plm_file_remove(path);
+    close_bench(&at);
+}
+
 static void a_checkpoint_with_bytes_behind_it_is_refused(void **state)
 {
     (void)state;
@@ -332,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_cut_at_any_length_is_refused),
+        cmocka_unit_test(a_name_is_a_checkpoints_only_as_it_is_written),
         cmocka_unit_test(a_checkpoint_with_bytes_behind_it_is_refused),
         cmocka_unit_test(a_checkpoint_with_one_byte_changed_is_refused),
         cmocka_unit_test(a_checkpoint_of_another_run_is_refused),

@@ -429,7 +429,7 @@ static void settings_out_of_range_are_refused(void **state)
     text_file file;
     text_write_repeats(&file);
     const plm_train_settings good = usual_settings(&file);
-    plm_train_settings cases[] = {good, good, good, good, good, good,
+    plm_train_settings cases[] = {good, good, good, good, good, good, good,
                                   good, good, good, good, good, good};
     cases[0].batch = 0;
     cases[1].batch = (int64_t)PLM_BATCH_MAX + 1;
@@ -443,6 +443,7 @@ static void settings_out_of_range_are_refused(void **state)
     cases[9].threads = -1;
     cases[10].hyper.weight_decay = INFINITY;
     cases[11].hyper.clip_norm = INFINITY;
+    cases[12].out_folder = "/tmp/plimsoll-is-not-made"; /* and none kept */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_status status = create(&cases[i]);
         if (status != PLM_ERROR_ARGUMENT) {
