@@ -98,6 +98,12 @@ plm_report_style cli_style(int64_t rows)
     return style;
 }
 
+const char *cli_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 int cli_finish(plm_status status)
 {
     if (status == PLM_OK)

@@ -59,6 +59,8 @@ int cmd_doctor(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_snapshot(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 
 /*
  * Reads a command's line. True when the command may go on; false when *exit_status is already the
@@ -86,6 +88,9 @@ int32_t cli_threads(int64_t threads);
 /* Gives a model a position for each token of a sequence; says so on standard error when that
  * enlarges its table. */
 void cli_enlarge(plm_model *model, int64_t sequence);
+
+/* The last part of a path. */
+const char *cli_file_name(const char *path);
 
 /* The exit status of a plm_status; a failure prints its message as one line on standard error. */
 int cli_finish(plm_status status);

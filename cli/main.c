@@ -13,6 +13,8 @@ static const cli_command commands[] = {
     {"bill", "where the memory of a training step goes, before it runs", cmd_bill},
     {"train", "plan for a budget, then train inside it", cmd_train},
 #endif
+    {"snapshot", "who holds memory in a PyTorch recording, and why it ran out", cmd_snapshot},
+    {"replay", "what other allocator settings would have done for a recorded run", cmd_replay},
     {"report", "a recording of PyTorch's memory as a page, or for other programs", cmd_report},
     {"record", "run a PyTorch program and record its GPU memory", cmd_record},
     {"doctor", "what an out-of-memory message proves, and what to do next", cmd_doctor},

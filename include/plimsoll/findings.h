@@ -202,6 +202,25 @@ PLM_MUST_USE plm_status plm_findings_create(plm_snapshot *snapshot, int64_t devi
 /* Frees findings; NULL is allowed. */
 void plm_findings_destroy(plm_findings *findings);
 
+/* The rank that stands out among several. */
+typedef struct plm_odd_rank {
+    int64_t odd;       /* index of it, -1 when their peaks agree to 2 % */
+    int64_t reference; /* index of the one that is nearest to the middle of the others */
+    size_t odd_bytes, reference_bytes; /* their active peaks */
+    int64_t place;                     /* site of the odd one that differs most, -1 */
+    size_t site_bytes, site_reference_bytes;
+    int64_t sites_larger, sites_smaller; /* of those that both have, by more than 5 % at the peak */
+    double least_factor, most_factor;    /* of those on the larger side: odd / reference */
+} plm_odd_rank;
+
+/* Which of `count` findings, one a rank, is odd, and by what. Linear in their sites, cannot fail.
+ */
+plm_odd_rank plm_find_odd_rank(const plm_findings *const *ranks, int64_t count);
+
+/* Writes a sentence that says the verdict with its main figure; returns `text`. */
+enum { PLM_SUMMARY_TEXT = 512 };
+const char *plm_findings_summary(const plm_findings *findings, char text[PLM_SUMMARY_TEXT]);
+
 /* Writes a name for a site: its line, or what is known instead; returns `text`. */
 enum { PLM_SITE_TEXT = 160 };
 const char *plm_site_text(const plm_findings *findings, int64_t place, char text[PLM_SITE_TEXT]);

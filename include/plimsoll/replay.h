@@ -73,7 +73,8 @@ typedef struct plm_replay_result {
 /*
  * *result = what a device's history needs in this case. `device` is an index into the snapshot's
  * devices. PLM_ERROR_FORMAT or PLM_ERROR_ARGUMENT for settings that PyTorch would refuse;
- * PLM_ERROR_STATE when no history was recorded; PLM_ERROR_HOST_MEMORY.
+ * PLM_ERROR_UNSUPPORTED when no history was recorded or the backend is the driver's;
+ * PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_replay_run(const plm_snapshot *snapshot, int64_t device,
                                        const plm_replay_case *wanted, plm_replay_result *result);

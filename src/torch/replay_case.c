@@ -130,7 +130,7 @@ plm_status plm_replay_run(const plm_snapshot *snapshot, int64_t device,
     PLM_FAIL_IF(device < 0 || device >= count, PLM_ERROR_ARGUMENT,
                 "the snapshot has %lld devices, wanted number %lld", (long long)count,
                 (long long)device);
-    PLM_FAIL_IF(!devices[device].history.recorded, PLM_ERROR_STATE,
+    PLM_FAIL_IF(!devices[device].history.recorded, PLM_ERROR_UNSUPPORTED,
                 "no history was recorded, so there is nothing to replay; call "
                 "torch.cuda.memory._record_memory_history() before the run");
     plm_replay_job job = {.snapshot = snapshot,

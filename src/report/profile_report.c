@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* A trace of torch.profiler as a page and as JSON: operations that hold its peak. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/json.h"
+#include "plimsoll/report_torch.h"
+#include "report/terminal.h"
+
+/* What one operation holds at the peak. */
+typedef struct op_share {
+    uint32_t op; /* interned in the trace */
+    int64_t blocks;
+    size_t bytes;
+} op_share;
+
+typedef PLM_ARRAY(op_share) op_shares;
+
+static int by_op(const void *left, const void *right)
+{
+    uint32_t a = ((const op_share *)left)->op, b = ((const op_share *)right)->op;
+    return a < b ? -1 : a > b;
+}
+
+static int most_first(const void *left, const void *right)
+{
+    const op_share *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return a->op < b->op ? -1 : a->op > b->op;
+}
+
+/* *shares = the operations whose blocks live at the peak, most bytes first. */
+static plm_status share_peak(const plm_profile *profile, op_shares *shares)
+{
+    int64_t count, live_count, owner_count, *live = NULL;
+    int64_t peak = plm_trace_find_peak(profile->trace).event;
+    const plm_event *events = plm_trace_events(profile->trace, &count);
+    const plm_owner *owners = plm_trace_owners(profile->trace, &owner_count);
+    if (peak < 0)
+        return PLM_OK;
+    PLM_TRY(plm_trace_live_at(profile->trace, peak, &live, &live_count));
+    plm_status status = PLM_OK;
+    for (int64_t i = 0; i < live_count && status == PLM_OK; i++) {
+        const plm_event *event = &events[live[i]];
+        uint32_t op = event->owner == PLM_TRACE_NO_OWNER ? 0 : owners[event->owner].op;
+        status = PLM_ARRAY_PUSH(shares, (op_share){op, 1, event->bytes_taken});
+    }
+    plm_trace_free(live);
+    if (status != PLM_OK || shares->count == 0)
+        return status;
+    qsort(shares->items, (size_t)shares->count, sizeof *shares->items, by_op);
+    op_share *last = shares->items;
+    for (int64_t i = 1; i < shares->count; i++) {
+        if (shares->items[i].op == last->op) {
+            last->blocks++;
+            last->bytes += shares->items[i].bytes;
+        } else {
+            *++last = shares->items[i];
+        }
+    }
+    shares->count = last - shares->items + 1;
+    qsort(shares->items, (size_t)shares->count, sizeof *shares->items, most_first);
+    return PLM_OK;
+}
+
+static const char *op_text(const plm_profile *profile, const op_share *share)
+{
+    const char *text = plm_trace_text(profile->trace, share->op);
+    return text[0] ? text : "outside of any operation";
+}
+
+static void add_line(plm_table *table, const char *what, size_t bytes, const char *remark)
+{
+    plm_table_row(table, PLM_TABLE_PLAIN);
+    plm_table_cell(table, "%s", what);
+    plm_page_size_cell(table, bytes);
+    plm_table_cell(table, "%s", remark);
+}
+
+static void add_totals(plm_page *page, const plm_profile *profile)
+{
+    static const plm_table_column columns[] = {{0}, {.right = true}, {0}};
+    plm_table table;
+    plm_table_init(&table, columns, 3);
+    add_line(&table, "allocated", profile->allocated_bytes, "after the last event");
+    add_line(&table, "reserved", profile->reserved_bytes, "");
+    add_line(&table, "allocated peak", profile->allocated_peak_bytes, "while the trace ran");
+    add_line(&table, "reserved peak", profile->reserved_peak_bytes, "");
+    add_line(&table, "peak of traced blocks", profile->traced_peak_bytes,
+             "blocks from before the trace left out");
+    if (profile->capacity_bytes > 0)
+        add_line(&table, "capacity", profile->capacity_bytes, "of the device");
+    plm_page_table(page, &table);
+    plm_page_gap(page);
+}
+
+plm_status plm_report_profile_text(const char *name, const plm_profile *profile,
+                                   plm_report_style style, char **text)
+{
+    static const plm_table_column columns[] = {{.title = "operation"},
+                                               {.title = "×", .right = true},
+                                               {.title = "at the traced peak", .right = true}};
+    op_shares shares = {0};
+    plm_table table;
+    plm_status status = share_peak(profile, &shares);
+    if (status != PLM_OK) {
+        PLM_ARRAY_FREE(&shares);
+        return status;
+    }
+    plm_page page = plm_page_begin(style);
+    plm_page_heading(&page, "%s, device %d: a trace of torch.profiler", name, (int)profile->device);
+    plm_page_say(&page, 0,
+                 "%lld memory events; %lld freed blocks from before it. Segments and call stacks "
+                 "are not in such a trace: record a snapshot for fragments, leaks and replays.",
+                 (long long)profile->events, (long long)profile->older_frees);
+    plm_page_gap(&page);
+    add_totals(&page, profile);
+    plm_table_init(&table, columns, 3);
+    for (int64_t i = 0; i < shares.count && i < page.rows; i++) {
+        plm_table_row(&table, PLM_TABLE_PLAIN);
+        plm_page_cut_cell(&table, op_text(profile, &shares.items[i]), page.columns - 40);
+        plm_table_cell(&table, "%lld", (long long)shares.items[i].blocks);
+        plm_page_size_cell(&table, shares.items[i].bytes);
+    }
+    plm_page_table(&page, &table);
+    PLM_ARRAY_FREE(&shares);
+    return plm_page_end(&page, text);
+}
+
+plm_status plm_report_profile_json(const char *name, const plm_profile *profile, char **line)
+{
+    op_shares shares = {0};
+    plm_json_writer json = {0};
+    plm_status status = share_peak(profile, &shares);
+    if (status != PLM_OK) {
+        PLM_ARRAY_FREE(&shares);
+        return status;
+    }
+    plm_json_begin_object(&json, NULL);
+    plm_json_begin_array(&json, "devices");
+    plm_json_begin_object(&json, NULL);
+    plm_json_text(&json, "file", name);
+    plm_json_text(&json, "kind", "profile");
+    plm_json_int(&json, "device", profile->device);
+    plm_json_int(&json, "trace_entries", profile->events);
+    plm_json_bytes(&json, "allocated_bytes", profile->allocated_bytes);
+    plm_json_bytes(&json, "reserved_bytes", profile->reserved_bytes);
+    plm_json_bytes(&json, "allocated_peak_bytes", profile->allocated_peak_bytes);
+    plm_json_bytes(&json, "reserved_peak_bytes", profile->reserved_peak_bytes);
+    plm_json_bytes(&json, "traced_peak_bytes", profile->traced_peak_bytes);
+    plm_json_begin_array(&json, "top");
+    for (int64_t i = 0; i < shares.count; i++) {
+        plm_json_begin_object(&json, NULL);
+        plm_json_text(&json, "site", op_text(profile, &shares.items[i]));
+        plm_json_bytes(&json, "peak_bytes", shares.items[i].bytes);
+        plm_json_int(&json, "peak_blocks", shares.items[i].blocks);
+        plm_json_end(&json);
+    }
+    plm_json_end(&json);
+    plm_json_end(&json);
+    plm_json_end(&json);
+    plm_json_end(&json);
+    PLM_ARRAY_FREE(&shares);
+    return plm_json_finish(&json, line);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* What pages for a terminal share: headings, paragraphs, tables, sizes. */
+#ifndef PLM_REPORT_TERMINAL_H
+#define PLM_REPORT_TERMINAL_H
+
+#include "plimsoll/report.h"
+#include "report/table.h"
+
+typedef struct plm_page {
+    plm_text text; /* holds the status */
+    plm_table_style table;
+    int64_t columns;
+    int64_t rows; /* of its tables */
+} plm_page;
+
+/* An empty page in this style, its defaults filled in. */
+plm_page plm_page_begin(plm_report_style style);
+
+/* A line in bold. */
+void plm_page_heading(plm_page *page, const char *format, ...) PLM_PRINTF(2, 3);
+
+/* A paragraph, wrapped, behind `indent` blanks. */
+void plm_page_say(plm_page *page, int64_t indent, const char *format, ...) PLM_PRINTF(3, 4);
+
+void plm_page_gap(plm_page *page);
+
+/* Appends the table and ends it. */
+void plm_page_table(plm_page *page, plm_table *table);
+
+/* A cell with a size; nothing for `none`. */
+void plm_page_size_cell(plm_table *table, size_t bytes);
+
+/* A cell with a text cut to `cells`, its end kept, for it tells most of a path. */
+void plm_page_cut_cell(plm_table *table, const char *text, int64_t cells);
+
+/* *text = the page, owned by the caller; or its failure. The page is ended. */
+PLM_MUST_USE plm_status plm_page_end(plm_page *page, char **text);
+
+#endif
