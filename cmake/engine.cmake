@@ -27,6 +27,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_recompute.c
     tests/unit/test_run.c
     tests/unit/test_bert.c
+    tests/unit/test_check.c
     tests/unit/test_checkpoint.c
     tests/unit/test_kill.c
     tests/unit/test_optimizer.c

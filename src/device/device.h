@@ -78,6 +78,12 @@ typedef struct plm_device_table {
     /* Waits for everything enqueued so far. */
     plm_status (*fence)(plm_device *device);
 
+    /*
+     * Whether launches of this kind run code of this program's build on host memory, so that the
+     * address sanitizer sees what they touch. NULL: none do.
+     */
+    bool (*is_instrumented)(plm_op_kind kind);
+
     /* Bytes that the device and its libraries hold beside what they hand out: a declared bound. */
     size_t (*overhead_bytes)(plm_device *device);
 } plm_device_table;

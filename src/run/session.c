@@ -11,6 +11,7 @@
 
 #include "base/size.h"
 #include "plan/plan.h"
+#include "run/check.h"
 
 /* The inputs of a micro-batch, each with its part of the padding. */
 enum { TOKENS, TARGETS, TYPES, INPUTS };
@@ -26,7 +27,12 @@ typedef struct bound_input {
     size_t bytes;
 } bound_input;
 
+/* How a program is run. */
+typedef plm_status run_function(plm_session *session, plm_program program);
+
 struct plm_session {
+    run_function *run;
+    plm_check *check; /* NULL unless launches are checked */
     const plm_plan *plan;
     plm_device *device;
     const plm_device_table *table;
@@ -141,12 +147,22 @@ static void find_limits(plm_session *session)
     }
 }
 
-static plm_status run_program(plm_session *session, plm_program program)
+static plm_status run_plain(plm_session *session, plm_program program)
 {
     const plm_op_range range = session->plan->graph->programs[program];
     for (int64_t i = range.begin; i < range.end; i++)
         PLM_TRY(session->table->launch(session->device, &session->ops[i].launch,
                                        session->ops[i].prepared));
+    return PLM_OK;
+}
+
+static plm_status run_checked(plm_session *session, plm_program program)
+{
+    const plm_op_range range = session->plan->graph->programs[program];
+    PLM_TRY(plm__check_begin(session->check, program));
+    for (int64_t i = range.begin; i < range.end; i++)
+        PLM_TRY(plm__check_launch(session->check, i, &session->ops[i].launch,
+                                  session->ops[i].prepared));
     return PLM_OK;
 }
 
@@ -181,6 +197,8 @@ static plm_status start(plm_session *session, uint64_t seed)
     void *arena = NULL;
     PLM_TRY(session->table->reserve(session->device, summary->arena_bytes, &arena));
     session->arena = arena;
+    if (session->run == run_checked)
+        PLM_TRY(plm__check_create(session->plan, session->device, arena, &session->check));
     for (int64_t i = 0; i < graph->ops.count; i++)
         PLM_TRY(bind_op(session, i));
     find_tensors(session);
@@ -188,15 +206,17 @@ static plm_status start(plm_session *session, uint64_t seed)
     PLM_TRY(session->table->fill(session->device, session->arena, 0, summary->persistent_bytes));
     session->record.seed = seed;
     PLM_TRY(write_record(session));
-    PLM_TRY(run_program(session, PLM_PROGRAM_INITIALIZE));
+    PLM_TRY(session->run(session, PLM_PROGRAM_INITIALIZE));
     return session->table->fence(session->device);
 }
 
-plm_status plm_session_create(const plm_plan *plan, plm_device *device, uint64_t seed,
-                              plm_session **session)
+plm_status plm__session_create_as(const plm_plan *plan, plm_device *device, uint64_t seed,
+                                  bool checked, plm_session **session)
 {
+    static run_function *const ways[] = {run_plain, run_checked};
     plm_session *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    made->run = ways[checked];
     made->plan = plan;
     made->device = device;
     made->table = device->table;
@@ -210,6 +230,12 @@ plm_status plm_session_create(const plm_plan *plan, plm_device *device, uint64_t
     return PLM_OK;
 }
 
+plm_status plm_session_create(const plm_plan *plan, plm_device *device, uint64_t seed,
+                              plm_session **session)
+{
+    return plm__session_create_as(plan, device, seed, PLM_CHECK, session);
+}
+
 void plm_session_destroy(plm_session *session)
 {
     if (!session)
@@ -219,6 +245,7 @@ void plm_session_destroy(plm_session *session)
     if (session->arena)
         session->table->release(session->device, session->arena,
                                 session->plan->summary.arena_bytes);
+    plm__check_destroy(session->check);
     plm_host_free(session->ops);
     plm_host_free(session->padding);
     plm_host_free(session);
@@ -296,7 +323,7 @@ static plm_status run_micro_batch(plm_session *session, plm_program program, int
                        fill_up(session, TARGETS, sequences, targets + skipped, -1)));
     PLM_TRY(copy_input(session, &session->types[program],
                        fill_up(session, TYPES, sequences, types, 0)));
-    return run_program(session, program);
+    return session->run(session, program);
 }
 
 static plm_status run_window(plm_session *session, bool trains, int64_t sequences,
@@ -345,7 +372,7 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
     record->clip_norm = hyper->clip_norm;
     record->momentum = hyper->momentum;
     PLM_TRY(run_window(session, true, sequences, tokens, targets));
-    PLM_TRY(run_program(session, PLM_PROGRAM_UPDATE));
+    PLM_TRY(session->run(session, PLM_PROGRAM_UPDATE));
     PLM_TRY(read_record(session));
     *result = (plm_step_result){.loss = counted > 0 ? record->loss_sum / (double)counted : 0,
                                 .counted = counted,
@@ -386,7 +413,7 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     PLM_TRY(write_record(session));
     PLM_TRY(copy_input(session, &session->tokens[PLM_PROGRAM_GENERATE], session->padding));
     PLM_TRY(copy_input(session, &session->types[PLM_PROGRAM_GENERATE], types));
-    PLM_TRY(run_program(session, PLM_PROGRAM_GENERATE));
+    PLM_TRY(session->run(session, PLM_PROGRAM_GENERATE));
     PLM_TRY(session->table->copy_out(session->device, logits, address_of(session, session->logits),
                                      info->bytes));
     return session->table->fence(session->device);

@@ -9,6 +9,11 @@
 #include "base/host.h"
 #include "plimsoll/session.h"
 
+/* As plm_session_create; `checked` lets every launch be checked (run/check.h), whatever the build.
+ */
+PLM_MUST_USE plm_status plm__session_create_as(const plm_plan *plan, plm_device *device,
+                                               uint64_t seed, bool checked, plm_session **session);
+
 int64_t plm__session_parameter_count(const plm_session *session);
 
 /* The full name of a parameter, its rank and shape; borrowed from the plan. */

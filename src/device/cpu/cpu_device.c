@@ -121,6 +121,11 @@ static plm_status fence(plm_device *device)
     return PLM_OK;
 }
 
+static bool is_instrumented(plm_op_kind kind)
+{
+    return !plm__products_run(kind);
+}
+
 static size_t overhead_bytes(plm_device *device)
 {
     return plm__products_overhead_bytes(((plm_cpu *)device)->products);
@@ -146,6 +151,7 @@ static const plm_device_table cpu_table = {
     .copy_out = copy,
     .fill = fill,
     .fence = fence,
+    .is_instrumented = is_instrumented,
     .overhead_bytes = overhead_bytes,
 };
 

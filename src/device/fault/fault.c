@@ -4,6 +4,7 @@
 
 typedef struct fault_device {
     plm_device base;
+    plm_device_table table;
     plm_device *inner;
     plm_fault *fault;
 } fault_device;
@@ -165,8 +166,10 @@ plm_status plm_device_create_fault(plm_device *inner, plm_fault *fault, plm_devi
 {
     fault_device *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    made->table = fault_table;
+    made->table.is_instrumented = inner->table->is_instrumented;
     made->base =
-        (plm_device){.table = &fault_table, .usage = inner->usage, .threads = inner->threads};
+        (plm_device){.table = &made->table, .usage = inner->usage, .threads = inner->threads};
     made->inner = inner;
     made->fault = fault;
     fault->devices++;
