@@ -179,6 +179,21 @@ static void a_page_that_is_piped_has_no_escapes(void **state)
     assert_non_null(strstr(output, "plimsoll bill gpt2 --batch 8 --attention plain"));
 }
 
+static void a_plan_becomes_a_page_too(void **state)
+{
+    (void)state;
+    char output[OUTPUT_BYTES], line[400], path[128], begins[] = "<!doctype html>";
+    snprintf(path, sizeof path, "/tmp/plimsoll-test-bill-%ld.html", (long)getpid());
+    snprintf(line, sizeof line, "bill " SMALL " --report %s", path);
+    assert_int_equal(run_program(line, to_output, output), 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(output, 1, sizeof begins - 1, file), sizeof begins - 1);
+    assert_memory_equal(output, begins, sizeof begins - 1);
+    fclose(file);
+    unlink(path);
+}
+
 static void bad_input_is_one_line_and_status_2(void **state)
 {
     (void)state;
@@ -228,6 +243,7 @@ int main(void)
         cmocka_unit_test(a_strategy_file_fixes_the_choices),
         cmocka_unit_test(a_longer_sequence_enlarges_the_table_with_a_note),
         cmocka_unit_test(a_page_that_is_piped_has_no_escapes),
+        cmocka_unit_test(a_plan_becomes_a_page_too),
         cmocka_unit_test(bad_input_is_one_line_and_status_2),
     };
     return run_test_group(tests);

@@ -67,17 +67,6 @@ static void json_tells_what_was_written(void **state)
     assert_begins(PAGE_BEGIN);
 }
 
-static void a_plan_becomes_a_page_too(void **state)
-{
-    (void)state;
-    char line[400];
-    snprintf(path, sizeof path, "/tmp/plimsoll-test-report-%ld.html", (long)getpid());
-    snprintf(line, sizeof line,
-             "bill gpt:layers=2,width=64,heads=2,context=32,vocab=64 --report %s", path);
-    assert_int_equal(run_program(line, to_output, output), 0);
-    assert_begins(PAGE_BEGIN);
-}
-
 static void what_cannot_be_read_or_written_is_told(void **state)
 {
     (void)state;
@@ -96,7 +85,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_name_of_the_file_says_its_form),
         cmocka_unit_test(json_tells_what_was_written),
-        cmocka_unit_test(a_plan_becomes_a_page_too),
         cmocka_unit_test(what_cannot_be_read_or_written_is_told),
     };
     return run_test_group(tests);
