@@ -180,17 +180,17 @@ static plm_status print_stats(const char *path, const snapshot_settings *setting
 static plm_status print_profile(const char *path, const snapshot_settings *settings,
                                 size_t *reserved)
 {
-    plm_profile *profile = NULL;
+    plm_torch_profile *profile = NULL;
     char *text = NULL;
     const char *name = cli_file_name(path);
-    plm_status status = plm_profile_read(path, &profile);
+    plm_status status = plm_torch_profile_read(path, &profile);
     if (status == PLM_OK) {
         *reserved = profile->reserved_peak_bytes;
         status = settings->json
                      ? plm_report_profile_json(name, profile, &text)
                      : plm_report_profile_text(name, profile, cli_style(settings->rows), &text);
     }
-    plm_profile_destroy(profile);
+    plm_torch_profile_destroy(profile);
     return print_text(status, text, settings->json);
 }
 

@@ -7,7 +7,7 @@
 #define PLIMSOLL_REPORT_TORCH_H
 
 #include "plimsoll/findings.h"
-#include "plimsoll/profile.h"
+#include "plimsoll/torch_profile.h"
 #include "plimsoll/report.h"
 
 #ifdef __cplusplus
@@ -60,9 +60,9 @@ PLM_MUST_USE plm_status plm_report_stats_json(const char *name, const plm_memory
                                               char **line);
 
 /* *text = what a trace of torch.profiler says: totals, and which operations hold its peak. */
-PLM_MUST_USE plm_status plm_report_profile_text(const char *name, const plm_profile *profile,
+PLM_MUST_USE plm_status plm_report_profile_text(const char *name, const plm_torch_profile *profile,
                                                 plm_report_style style, char **text);
-PLM_MUST_USE plm_status plm_report_profile_json(const char *name, const plm_profile *profile,
+PLM_MUST_USE plm_status plm_report_profile_json(const char *name, const plm_torch_profile *profile,
                                                 char **line);
 
 #ifdef __cplusplus

@@ -32,7 +32,7 @@ static int most_first(const void *left, const void *right)
 }
 
 /* *shares = the operations whose blocks live at the peak, most bytes first. */
-static plm_status share_peak(const plm_profile *profile, op_shares *shares)
+static plm_status share_peak(const plm_torch_profile *profile, op_shares *shares)
 {
     int64_t count, live_count, owner_count, *live = NULL;
     int64_t peak = plm_trace_find_peak(profile->trace).event;
@@ -65,7 +65,7 @@ static plm_status share_peak(const plm_profile *profile, op_shares *shares)
     return PLM_OK;
 }
 
-static const char *op_text(const plm_profile *profile, const op_share *share)
+static const char *op_text(const plm_torch_profile *profile, const op_share *share)
 {
     const char *text = plm_trace_text(profile->trace, share->op);
     return text[0] ? text : "outside of any operation";
@@ -79,7 +79,7 @@ static void add_line(plm_table *table, const char *what, size_t bytes, const cha
     plm_table_cell(table, "%s", remark);
 }
 
-static void add_totals(plm_page *page, const plm_profile *profile)
+static void add_totals(plm_page *page, const plm_torch_profile *profile)
 {
     static const plm_table_column columns[] = {{0}, {.right = true}, {0}};
     plm_table table;
@@ -96,7 +96,7 @@ static void add_totals(plm_page *page, const plm_profile *profile)
     plm_page_gap(page);
 }
 
-plm_status plm_report_profile_text(const char *name, const plm_profile *profile,
+plm_status plm_report_profile_text(const char *name, const plm_torch_profile *profile,
                                    plm_report_style style, char **text)
 {
     static const plm_table_column columns[] = {{.title = "operation"},
@@ -129,7 +129,7 @@ plm_status plm_report_profile_text(const char *name, const plm_profile *profile,
     return plm_page_end(&page, text);
 }
 
-plm_status plm_report_profile_json(const char *name, const plm_profile *profile, char **line)
+plm_status plm_report_profile_json(const char *name, const plm_torch_profile *profile, char **line)
 {
     op_shares shares = {0};
     plm_json_writer json = {0};

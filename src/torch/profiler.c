@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "plimsoll/profile.h"
+#include "plimsoll/torch_profile.h"
 #include "torch/clean.h"
 #include "torch/stream.h"
 
@@ -69,7 +69,7 @@ typedef struct profile_work {
     PLM_ARRAY(op_span) spans;
     PLM_ARRAY(memory_instant) instants;
     int64_t device;
-    plm_profile *profile;
+    plm_torch_profile *profile;
 } profile_work;
 
 static int64_t whole(const json_t *object, const char *key)
@@ -130,8 +130,7 @@ static int64_t choose_device(const json_t *events)
     int64_t counts[DEVICES_MAX] = {0}, best = -1;
     size_t index;
     json_t *event;
-    json_array_foreach(events, index, event)
-    {
+    json_array_foreach (events, index, event) {
         const char *name = json_string_value(json_object_get(event, "name"));
         const json_t *details = json_object_get(event, "args");
         int64_t device = whole(details, "Device Id");
@@ -231,7 +230,7 @@ static plm_status add_owner(profile_work *work, const char *name, plm_text *clea
 static plm_status add_instant(profile_work *work, const address_map *map,
                               const memory_instant *instant, plm_text *clean, int64_t *next)
 {
-    plm_profile *profile = work->profile;
+    plm_torch_profile *profile = work->profile;
     int64_t *block = block_at(map, instant->address);
     bool is_birth = instant->bytes > 0;
     size_t bytes = (size_t)(is_birth ? instant->bytes : -instant->bytes);
@@ -255,7 +254,7 @@ static plm_status add_instant(profile_work *work, const address_map *map,
     return plm_trace_add_event(profile->trace, &event);
 }
 
-static void note_totals(plm_profile *profile, const memory_instant *instant)
+static void note_totals(plm_torch_profile *profile, const memory_instant *instant)
 {
     profile->events++;
     profile->allocated_bytes = instant->allocated > 0 ? (size_t)instant->allocated : 0;
@@ -292,12 +291,11 @@ done:
     return status;
 }
 
-static void find_capacity(plm_profile *profile, const json_t *root)
+static void find_capacity(plm_torch_profile *profile, const json_t *root)
 {
     size_t index;
     json_t *device;
-    json_array_foreach(json_object_get(root, "deviceProperties"), index, device)
-    {
+    json_array_foreach (json_object_get(root, "deviceProperties"), index, device) {
         int64_t bytes = whole(device, "totalGlobalMem");
         if (whole(device, "id") == profile->device && bytes > 0)
             profile->capacity_bytes = (size_t)bytes;
@@ -315,13 +313,14 @@ static plm_status read_document(profile_work *work, const json_t *root)
     PLM_FAIL_IF(work->device < 0, PLM_ERROR_FORMAT,
                 "'%s' has no memory events; record with profile_memory=True", work->path);
     work->profile->device = (int32_t)work->device;
-    json_array_foreach(events, index, event) PLM_TRY(keep_event(work, event));
+    json_array_foreach (events, index, event)
+        PLM_TRY(keep_event(work, event));
     find_capacity(work->profile, root);
     keep_outermost(work);
     return fill_trace(work);
 }
 
-plm_status plm_profile_read(const char *path, plm_profile **profile)
+plm_status plm_torch_profile_read(const char *path, plm_torch_profile **profile)
 {
     profile_work work = {.path = path};
     plm_text text = {0};
@@ -335,7 +334,7 @@ plm_status plm_profile_read(const char *path, plm_profile **profile)
     *profile = work.profile;
     work.profile = NULL;
 done:
-    plm_profile_destroy(work.profile);
+    plm_torch_profile_destroy(work.profile);
     PLM_ARRAY_FREE(&work.spans);
     PLM_ARRAY_FREE(&work.instants);
     json_decref(root);
@@ -343,7 +342,7 @@ done:
     return status;
 }
 
-void plm_profile_destroy(plm_profile *profile)
+void plm_torch_profile_destroy(plm_torch_profile *profile)
 {
     if (!profile)
         return;

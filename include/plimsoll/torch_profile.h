@@ -7,8 +7,8 @@
  * An event's owner is the outermost operation of its thread at that instant. Blocks from before the
  * trace are in its totals, not among its blocks.
  */
-#ifndef PLIMSOLL_PROFILE_H
-#define PLIMSOLL_PROFILE_H
+#ifndef PLIMSOLL_TORCH_PROFILE_H
+#define PLIMSOLL_TORCH_PROFILE_H
 
 #include "plimsoll/trace.h"
 
@@ -27,7 +27,7 @@ typedef enum plm_torch_file {
  * PLM_ERROR_IO; PLM_ERROR_FORMAT when it cannot be decompressed; PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_torch_file_kind(const char *path, plm_torch_file *kind);
 
-typedef struct plm_profile {
+typedef struct plm_torch_profile {
     plm_trace *trace; /* of one device, the one with the most memory events */
     int32_t device;
     int64_t events;         /* memory events of it */
@@ -38,14 +38,14 @@ typedef struct plm_profile {
     size_t allocated_peak_bytes; /* of the totals that events tell */
     size_t reserved_peak_bytes;
     size_t traced_peak_bytes; /* of the blocks that the trace saw born */
-} plm_profile;
+} plm_torch_profile;
 
 /* *profile = what a trace says, owned by the caller. PLM_ERROR_IO; PLM_ERROR_FORMAT when it is no
  * trace, or has no memory events; PLM_ERROR_UNSUPPORTED beyond 1 GiB; PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_profile_read(const char *path, plm_profile **profile);
+PLM_MUST_USE plm_status plm_torch_profile_read(const char *path, plm_torch_profile **profile);
 
 /* Frees a profile and its trace; NULL is allowed. */
-void plm_profile_destroy(plm_profile *profile);
+void plm_torch_profile_destroy(plm_torch_profile *profile);
 
 #ifdef __cplusplus
 }
