@@ -11,6 +11,7 @@ set(PLM_ENGINE_FILES
     cli/cmd_train.c
     bench/bench_ops.c
     bench/bench_plan.c
+    bench/bench_search.c
     examples/own_model.c
     tests/unit/test_bill.c
     tests/unit/test_chunk.c

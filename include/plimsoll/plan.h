@@ -66,6 +66,8 @@ typedef struct plm_plan_summary {
     size_t lower_bound_bytes; /* persistent + transient bound */
     size_t overhead_bytes;    /* of the device */
     size_t peak_bytes;        /* arena + overhead */
+    int64_t step_cost;        /* of an update: compares plans for one device, in no unit */
+    double step_seconds;      /* predicted, by the device's profile; 0 when it has none */
 } plm_plan_summary;
 
 /*

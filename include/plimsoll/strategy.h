@@ -29,7 +29,8 @@ typedef enum plm_recompute {
     PLM_RECOMPUTE_NORM = 2,      /* outputs of normalisations */
     PLM_RECOMPUTE_MLP = 4,       /* products that feed an activation function */
     PLM_RECOMPUTE_ATTENTION = 8, /* attention's output, statistics and probabilities */
-    PLM_RECOMPUTE_BLOCK = 16     /* everything but what leaves the block */
+    PLM_RECOMPUTE_BLOCK = 16,    /* everything but what leaves the block */
+    PLM_RECOMPUTE_AUTO = 32      /* alone: chosen by the plan, block by block */
 } plm_recompute;
 
 enum { PLM_BLOCKS_MAX = 1024 }; /* blocks of a network */
@@ -38,8 +39,8 @@ typedef struct plm_strategy {
     int64_t micro_batch; /* sequences held at once, a divisor of the batch; 0: chosen by the plan */
     plm_dtype precision; /* of weights and activations; PLM_DTYPE_F32 is built */
     plm_attention_form attention;
-    int64_t head_chunks;                  /* pieces in which head and loss run, 1: whole */
-    uint8_t recompute;                    /* plm_recompute bits of every block that is not listed */
+    int64_t head_chunks; /* pieces in which head and loss run, 1: whole; 0: chosen by the plan */
+    uint8_t recompute;   /* plm_recompute bits of every block that is not listed */
     int32_t recompute_count;              /* blocks listed, from block 0 */
     uint8_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */
 } plm_strategy;
@@ -52,7 +53,7 @@ const char *plm_attention_text(plm_attention_form form);
 
 /*
  * Reads "none", "act", "norm", "mlp", "block", "attention" and combinations such as
- * "mlp+attention". PLM_ERROR_ARGUMENT otherwise.
+ * "mlp+attention", or "auto". PLM_ERROR_ARGUMENT otherwise.
  */
 PLM_MUST_USE plm_status plm_recompute_parse(const char *text, uint8_t *bits);
 

@@ -91,8 +91,9 @@ typedef struct plm_device_table {
 /* The head of every device; a device kind's own struct begins with it. */
 struct plm_device {
     const plm_device_table *table;
-    plm_device_usage usage; /* kept by reserve and release */
-    int32_t threads;        /* CPU threads that kernels use */
+    plm_device_usage usage;                   /* kept by reserve and release */
+    int32_t threads;                          /* CPU threads that kernels use */
+    const struct plm_device_profile *profile; /* its rates, borrowed; NULL: not known */
 };
 
 #endif

@@ -77,11 +77,17 @@ static const struct {
     {"attention", PLM_RECOMPUTE_ATTENTION},
 };
 
+#define AUTO_TEXT "auto"
+
 enum { RUNG_COUNT = sizeof rungs / sizeof *rungs, ATTENTION_RUNG = RUNG_COUNT - 1 };
 
 plm_status plm_recompute_parse(const char *text, uint8_t *bits)
 {
     uint8_t made = 0;
+    if (strcmp(text, AUTO_TEXT) == 0) {
+        *bits = PLM_RECOMPUTE_AUTO;
+        return PLM_OK;
+    }
     for (const char *part = text;;) {
         size_t length = strcspn(part, "+");
         int found = -1;
@@ -89,8 +95,8 @@ plm_status plm_recompute_parse(const char *text, uint8_t *bits)
             if (strlen(rungs[i].name) == length && strncmp(part, rungs[i].name, length) == 0)
                 found = i;
         PLM_FAIL_IF(found < 0, PLM_ERROR_ARGUMENT,
-                    "wanted recompute as none, act, norm, mlp, block, attention or a sum such as "
-                    "mlp+attention, found '%.60s'",
+                    "wanted recompute as none, act, norm, mlp, block, attention, a sum such as "
+                    "mlp+attention, or auto, found '%.60s'",
                     text);
         made |= rungs[found].bits;
         if (!part[length])
@@ -104,6 +110,10 @@ plm_status plm_recompute_parse(const char *text, uint8_t *bits)
 const char *plm_recompute_format(uint8_t bits, char text[PLM_RECOMPUTE_TEXT])
 {
     int best = 0;
+    if (bits & PLM_RECOMPUTE_AUTO) {
+        snprintf(text, PLM_RECOMPUTE_TEXT, AUTO_TEXT);
+        return text;
+    }
     for (int i = 0; i < ATTENTION_RUNG; i++)
         if ((rungs[i].bits & ~bits) == 0)
             best = i;
@@ -132,6 +142,8 @@ static plm_status read_run(const char *what, const json_t *run, plm_strategy *st
         "at most",
         what, PLM_BLOCKS_MAX);
     PLM_TRY(plm_recompute_parse(rung, &bits));
+    PLM_FAIL_IF(bits & PLM_RECOMPUTE_AUTO, PLM_ERROR_ARGUMENT,
+                "%s: wanted a rung for each part of the blocks; \"auto\" stands alone", what);
     for (json_int_t i = 0; i < blocks; i++)
         strategy->recompute_of[strategy->recompute_count++] = bits;
     return PLM_OK;

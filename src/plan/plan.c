@@ -7,6 +7,7 @@
 
 #include "base/size.h"
 #include "pass/pass.h"
+#include "plan/cost.h"
 
 void plm_plan_destroy(plm_plan *plan)
 {
@@ -140,15 +141,23 @@ static plm_status ask_workspaces(plm_plan *plan, plm_device *device)
     return PLM_OK;
 }
 
-static plm_status place_all(plm_plan *plan)
+/* Lifetimes of everything, and the persistent region. */
+static plm_status find_lifetimes(plm_plan *plan)
+{
+    const plm_graph *graph = plan->graph;
+    PLM_TRY(plm_host_alloc((size_t)graph->storages.count * sizeof *plan->places, &plan->places));
+    PLM_TRY(plm__plan_place_persistent(graph, plan->places, &plan->summary.persistent_bytes));
+    for (int p = 0; p < PLM_PROGRAM_COUNT; p++)
+        plm__plan_lifetimes(graph, (plm_program)p, plan->places);
+    return PLM_OK;
+}
+
+static plm_status pack_all(plm_plan *plan)
 {
     const plm_graph *graph = plan->graph;
     plm_plan_summary *summary = &plan->summary;
-    PLM_TRY(plm_host_alloc((size_t)graph->storages.count * sizeof *plan->places, &plan->places));
-    PLM_TRY(plm__plan_place_persistent(graph, plan->places, &summary->persistent_bytes));
     for (int p = 0; p < PLM_PROGRAM_COUNT; p++) {
         size_t bytes, bound;
-        plm__plan_lifetimes(graph, (plm_program)p, plan->places);
         PLM_TRY(plm__plan_place_program(graph, (plm_program)p, summary->persistent_bytes,
                                         plan->places, plan->workspaces, &bytes, &bound));
         if (bytes > summary->transient_bytes)
@@ -174,8 +183,25 @@ static plm_status add_up(plm_plan *plan, plm_device *device)
     return plm_add_bytes(summary->arena_bytes, summary->overhead_bytes, &summary->peak_bytes);
 }
 
-static plm_status make(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                       plm_plan *plan)
+/* What an update costs by the device's rates, over the schedule of programs. */
+static void add_up_time(plm_plan *plan, const plm_device *device)
+{
+    plm_plan_summary *summary = &plan->summary;
+    for (int p = 0; p < PLM_PROGRAM_COUNT; p++) {
+        const plm_op_range range = plan->graph->programs[p];
+        int64_t runs =
+            plm__program_runs((plm_program)p, summary->batch, summary->strategy.micro_batch);
+        for (int64_t i = range.begin; runs > 0 && i < range.end; i++)
+            summary->step_cost = plm__cost_add(
+                summary->step_cost, runs,
+                plm__op_cost(device->profile, plan->graph, &plan->graph->ops.items[i]));
+    }
+    if (device->profile)
+        summary->step_seconds = (double)summary->step_cost / PLM_COSTS_A_SECOND;
+}
+
+static plm_status sketch(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                         plm_plan *plan)
 {
     plan->summary.strategy = *strategy;
     plan->summary.batch = job->batch;
@@ -184,7 +210,13 @@ static plm_status make(const plm_job *job, const plm_strategy *strategy, plm_dev
     PLM_TRY(plm_graph_create(strategy, &plan->graph));
     PLM_TRY(build_programs(plan->graph, job));
     PLM_TRY(ask_workspaces(plan, device));
-    PLM_TRY(place_all(plan));
+    return find_lifetimes(plan);
+}
+
+static plm_status finish(plm_plan *plan, plm_device *device)
+{
+    PLM_TRY(pack_all(plan));
+    add_up_time(plan, device);
     return add_up(plan, device);
 }
 
@@ -201,14 +233,17 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
                     strategy->attention != PLM_ATTENTION_PLAIN,
                 PLM_ERROR_ARGUMENT, "wanted attention fused or plain, found form %d",
                 (int)strategy->attention);
+    PLM_FAIL_IF(strategy->head_chunks < 1 || (strategy->recompute & PLM_RECOMPUTE_AUTO),
+                PLM_ERROR_ARGUMENT,
+                "wanted a strategy whose choices are made; plm_plan_for_budget makes them");
     PLM_FAIL_IF(strategy->recompute_count < 0 || strategy->recompute_count > PLM_BLOCKS_MAX,
                 PLM_ERROR_ARGUMENT, "wanted recompute for 0 to %d blocks, found %d", PLM_BLOCKS_MAX,
                 strategy->recompute_count);
     return PLM_OK;
 }
 
-plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                           plm_plan **plan)
+plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                            plm_plan **plan)
 {
     PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
                 "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
@@ -218,7 +253,21 @@ plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm
     PLM_TRY(check_strategy(job, strategy));
     plm_plan *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
-    plm_status status = make(job, strategy, device, made);
+    plm_status status = sketch(job, strategy, device, made);
+    if (status != PLM_OK) {
+        plm_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return PLM_OK;
+}
+
+plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                           plm_plan **plan)
+{
+    plm_plan *made = NULL;
+    PLM_TRY(plm__plan_sketch(job, strategy, device, &made));
+    plm_status status = finish(made, device);
     if (status != PLM_OK) {
         plm_plan_destroy(made);
         return status;

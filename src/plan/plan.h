@@ -70,6 +70,13 @@ PLM_MUST_USE plm_status plm__plan_place_program(const plm_graph *graph, plm_prog
                                                 plm_workspace *workspaces, size_t *bytes,
                                                 size_t *bound);
 
+/*
+ * *plan = everything of a plan but the packing: graph, lifetimes, workspaces and the persistent
+ * region; figures that come of the packing are 0. As plm_plan_create.
+ */
+PLM_MUST_USE plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy,
+                                         plm_device *device, plm_plan **plan);
+
 /* Whether a tensor is kept for the backward: made before its program's cross entropy, read after.
  */
 bool plm__plan_is_kept(const plm_plan *plan, plm_tensor tensor);

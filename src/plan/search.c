@@ -1,91 +1,393 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Choosing the micro-batch for a budget: the divisors of the batch from the largest down, each
- * planned exactly. What fits under a budget fits under a larger one, so the choice is monotone.
+ * The frontier of strategies and the choice from it.
+ *
+ * Memory is one constraint and blocks are alike, so the cheapest way under a bound mixes at most
+ * two choices of recompute: candidates are the first n blocks at one, the others at a lighter one.
+ * Heavier ones come first, where the least is kept below them while they are made again.
+ *
+ * A price's bound is never above the peak of its plan. A point of the frontier fits a budget when
+ * its plan does; the fastest that fits is found by planning, from the fastest on, those whose bound
+ * fits. Whether a point fits depends on it and the budget alone, which makes the choice monotone.
  */
-#include <inttypes.h>
+#include "plimsoll/search.h"
 
-#include "plan/plan.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/search_internal.h"
 #include "plimsoll/size.h"
 
-static plm_status refuse(size_t budget_bytes, size_t smallest, int64_t micro_batch)
+enum {
+    RUNGS_MAX = 6,
+    CHUNKS_MAX = 6,
+    SPLITS_MAX = 96,       /* ways to part the blocks of two choices, about */
+    MICRO_BATCHES_MAX = 16 /* priced, the largest and the smallest among them */
+};
+
+#define ACT   PLM_RECOMPUTE_ACT
+#define NORM  (ACT | PLM_RECOMPUTE_NORM)
+#define MLP   (NORM | PLM_RECOMPUTE_MLP)
+#define BLOCK (MLP | PLM_RECOMPUTE_ATTENTION | PLM_RECOMPUTE_BLOCK)
+
+/* The choices for a block, from the lightest. */
+static const uint8_t rungs[RUNGS_MAX] = {
+    PLM_RECOMPUTE_NONE, ACT, NORM, MLP, MLP | PLM_RECOMPUTE_ATTENTION, BLOCK};
+
+static const int64_t chunk_counts[CHUNKS_MAX] = {1, 2, 4, 8, 16, 32};
+
+/* A strategy with its price. */
+typedef struct point {
+    int64_t cost;
+    size_t bound; /* of its peak */
+    size_t peak;  /* of its plan; 0: not planned yet */
+    int64_t micro_batch, chunks;
+    int32_t split;
+    int8_t first, later; /* rungs; -1: the strategy's own */
+} point;
+
+struct plm_search {
+    plm_job job;
+    plm_strategy strategy; /* what it fixes */
+    plm_device *device;
+    int32_t blocks;          /* of the network */
+    PLM_ARRAY(point) points; /* the frontier: fastest first, bounds falling */
+    size_t smallest;         /* 0: not known yet */
+    int64_t smallest_micro_batch;
+    plm_search_size size;
+};
+
+static bool is_open(const plm_strategy *strategy)
+{
+    return strategy->micro_batch == 0 || strategy->head_chunks == 0 ||
+           (strategy->recompute & PLM_RECOMPUTE_AUTO);
+}
+
+/* ---- pricing ------------------------------------------------------------------------------- */
+
+/* The prices of one micro-batch. */
+typedef struct table {
+    int64_t micro_batch;
+    int rung_count, chunk_count;
+    plm__price rung[RUNGS_MAX];   /* head as in chunk[0] */
+    plm__price chunk[CHUNKS_MAX]; /* blocks not looked at */
+    int64_t chunks[CHUNKS_MAX];
+} table;
+
+static void table_fini(table *t)
+{
+    for (int i = 0; i < RUNGS_MAX; i++)
+        plm__price_fini(&t->rung[i]);
+    for (int i = 0; i < CHUNKS_MAX; i++)
+        plm__price_fini(&t->chunk[i]);
+}
+
+/* The strategy of one micro-batch, its open choices set to these. */
+static plm_strategy settle(const plm_search *search, int64_t micro_batch, int64_t chunks, int rung)
+{
+    plm_strategy strategy = search->strategy;
+    strategy.micro_batch = micro_batch;
+    if (strategy.head_chunks == 0)
+        strategy.head_chunks = chunks;
+    if (strategy.recompute & PLM_RECOMPUTE_AUTO)
+        strategy.recompute = rungs[rung];
+    return strategy;
+}
+
+static plm_status price(plm_search *search, const plm_strategy *strategy, plm__price *made)
+{
+    search->size.sketched++;
+    return plm__price_make(&search->job, strategy, search->device, made);
+}
+
+/* A head that cannot be cut has one count of chunks, whole. */
+static plm_status price_chunks(plm_search *search, table *t)
+{
+    int counts = search->strategy.head_chunks == 0 ? CHUNKS_MAX : 1;
+    int64_t rows = t->micro_batch * search->job.sequence;
+    for (int i = 0; i < counts; i++) {
+        if (chunk_counts[i] > rows)
+            break;
+        plm_strategy strategy = settle(search, t->micro_batch, chunk_counts[i], 0);
+        plm_status status = price(search, &strategy, &t->chunk[i]);
+        if (status == PLM_ERROR_UNSUPPORTED && i > 0)
+            break;
+        PLM_TRY(status);
+        t->chunks[i] = strategy.head_chunks;
+        t->chunk_count = i + 1;
+    }
+    return PLM_OK;
+}
+
+static plm_status price_rungs(plm_search *search, table *t)
+{
+    t->rung_count = search->strategy.recompute & PLM_RECOMPUTE_AUTO ? RUNGS_MAX : 1;
+    search->blocks = t->chunk[0].blocks;
+    if (search->blocks == 0)
+        t->rung_count = 1;
+    for (int i = 0; i < t->rung_count; i++) {
+        plm_strategy strategy = settle(search, t->micro_batch, 1, i);
+        PLM_TRY(price(search, &strategy, &t->rung[i]));
+    }
+    return PLM_OK;
+}
+
+static plm_status add_point(plm_search *search, const table *t, int chunk, int first, int later,
+                            int32_t split)
+{
+    bool fixed = !(search->strategy.recompute & PLM_RECOMPUTE_AUTO);
+    point p = {.micro_batch = t->micro_batch,
+               .chunks = t->chunks[chunk],
+               .split = split,
+               .first = (int8_t)(fixed ? -1 : first),
+               .later = (int8_t)(fixed ? -1 : later)};
+    plm__price_mix(&t->chunk[chunk], &t->rung[first], &t->rung[later], split, &p.bound, &p.cost);
+    search->size.priced++;
+    return PLM_ARRAY_PUSH(&search->points, p);
+}
+
+static plm_status mix(plm_search *search, const table *t, int chunk)
+{
+    int32_t blocks = t->rung[0].blocks;
+    int32_t stride = blocks / SPLITS_MAX + 1;
+    for (int first = 0; first < t->rung_count; first++) {
+        PLM_TRY(add_point(search, t, chunk, first, first, 0));
+        for (int later = 0; later < first; later++)
+            for (int32_t split = stride; split < blocks; split += stride)
+                PLM_TRY(add_point(search, t, chunk, first, later, split));
+    }
+    return PLM_OK;
+}
+
+static plm_status price_micro_batch(plm_search *search, int64_t micro_batch)
+{
+    table t = {.micro_batch = micro_batch};
+    plm_status status;
+    PLM_TRY_DONE(price_chunks(search, &t));
+    PLM_TRY_DONE(price_rungs(search, &t));
+    for (int chunk = 0; chunk < t.chunk_count; chunk++)
+        PLM_TRY_DONE(mix(search, &t, chunk));
+done:
+    table_fini(&t);
+    return status;
+}
+
+/* The divisors of the batch; of more than MICRO_BATCHES_MAX an even choice among them. Sizes beyond
+ * counting do not fit any budget, so that is a failure only when nothing can be counted. */
+static plm_status price_all(plm_search *search)
+{
+    const int64_t batch = search->job.batch;
+    if (search->strategy.micro_batch != 0)
+        return price_micro_batch(search, search->strategy.micro_batch);
+    int64_t divisors = 0, index = 0;
+    for (int64_t i = 1; i <= batch; i++)
+        divisors += batch % i == 0;
+    plm_status status = PLM_OK;
+    for (int64_t i = 1; i <= batch; i++) {
+        if (batch % i != 0)
+            continue;
+        int64_t place = index++;
+        bool chosen = divisors <= MICRO_BATCHES_MAX ||
+                      place * (MICRO_BATCHES_MAX - 1) / (divisors - 1) !=
+                          (place - 1) * (MICRO_BATCHES_MAX - 1) / (divisors - 1) ||
+                      place == 0;
+        if (!chosen)
+            continue;
+        status = price_micro_batch(search, i);
+        if (status != PLM_OK && status != PLM_ERROR_OVERFLOW)
+            return status;
+    }
+    return search->points.count > 0 ? PLM_OK : status;
+}
+
+/* ---- the frontier -------------------------------------------------------------------------- */
+
+#define COMPARE(a, b)                                                                              \
+    do {                                                                                           \
+        if ((a) != (b))                                                                            \
+            return (a) < (b) ? -1 : 1;                                                             \
+    } while (0)
+
+/* Faster, then smaller, then a fixed order: fewer passes, fewer chunks, lighter choices. */
+static int order(const void *left, const void *right)
+{
+    const point *a = left, *b = right;
+    COMPARE(a->cost, b->cost);
+    COMPARE(a->bound, b->bound);
+    COMPARE(b->micro_batch, a->micro_batch);
+    COMPARE(a->chunks, b->chunks);
+    COMPARE(a->first, b->first);
+    COMPARE(a->later, b->later);
+    COMPARE(a->split, b->split);
+    return 0;
+}
+
+static void keep_frontier(plm_search *search)
+{
+    int64_t kept = 0;
+    qsort(search->points.items, (size_t)search->points.count, sizeof(point), order);
+    for (int64_t i = 0; i < search->points.count; i++)
+        if (kept == 0 || search->points.items[i].bound < search->points.items[kept - 1].bound)
+            search->points.items[kept++] = search->points.items[i];
+    search->points.count = kept;
+    search->size.frontier = kept;
+}
+
+plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                             plm_search **search)
+{
+    PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
+    plm_search *made = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    made->job = *job;
+    made->strategy = *strategy;
+    made->device = device;
+    plm_status status = price_all(made);
+    if (status != PLM_OK) {
+        plm_search_destroy(made);
+        return status;
+    }
+    keep_frontier(made);
+    *search = made;
+    return PLM_OK;
+}
+
+void plm_search_destroy(plm_search *search)
+{
+    if (!search)
+        return;
+    PLM_ARRAY_FREE(&search->points);
+    plm_host_free(search);
+}
+
+plm_search_size plm_search_count(const plm_search *search)
+{
+    return search->size;
+}
+
+/* ---- the choice ---------------------------------------------------------------------------- */
+
+/* Every block is listed where they differ, so that the strategy as JSON says the whole of it. */
+static plm_strategy strategy_of(const plm_search *search, const point *p)
+{
+    plm_strategy strategy = search->strategy;
+    strategy.micro_batch = p->micro_batch;
+    strategy.head_chunks = p->chunks;
+    if (p->first < 0)
+        return strategy;
+    bool differ = p->split > 0 && p->first != p->later;
+    strategy.recompute = differ ? PLM_RECOMPUTE_NONE : rungs[p->later];
+    strategy.recompute_count = differ ? search->blocks : 0;
+    for (int32_t i = 0; i < strategy.recompute_count; i++)
+        strategy.recompute_of[i] = rungs[i < p->split ? p->first : p->later];
+    return strategy;
+}
+
+/* Plans a point; its peak is remembered. */
+static plm_status plan_point(plm_search *search, point *p, plm_plan **plan)
+{
+    plm_strategy strategy = strategy_of(search, p);
+    PLM_TRY(plm_plan_create(&search->job, &strategy, search->device, plan));
+    search->size.planned += p->peak == 0;
+    p->peak = (*plan)->summary.peak_bytes; /* not below the bound */
+    return PLM_OK;
+}
+
+/* From the smallest bound on, until no bound is below the smallest peak. */
+plm_status plm_search_smallest(plm_search *search, size_t *bytes)
+{
+    for (int64_t i = search->points.count - 1; i >= 0 && search->smallest == 0; i--) {
+        size_t best = 0;
+        for (int64_t k = i; k >= 0 && (best == 0 || search->points.items[k].bound < best); k--) {
+            point *p = &search->points.items[k];
+            plm_plan *plan = NULL;
+            if (p->peak == 0)
+                PLM_TRY(plan_point(search, p, &plan));
+            plm_plan_destroy(plan);
+            if (best == 0 || p->peak < best) {
+                best = p->peak;
+                search->smallest_micro_batch = p->micro_batch;
+            }
+        }
+        search->smallest = best;
+    }
+    *bytes = search->smallest;
+    return PLM_OK;
+}
+
+static plm_status refuse(plm_search *search, size_t budget_bytes)
 {
     char wanted[PLM_SIZE_TEXT], found[PLM_SIZE_TEXT];
+    size_t smallest;
+    PLM_TRY(plm_search_smallest(search, &smallest));
     plm_oom_record oom = {.asked_bytes = smallest,
                           .rounded_bytes = smallest,
                           .budget_bytes = budget_bytes,
                           .largest_free_bytes = budget_bytes};
-    plm_status status = plm_fail(PLM_ERROR_BUDGET,
-                                 "a budget of %s (%zu bytes) does not fit this run; the smallest "
-                                 "that does is %s (%zu bytes), "
-                                 "with a micro-batch of %" PRId64,
-                                 plm_size_format(budget_bytes, found), budget_bytes,
-                                 plm_size_format(smallest, wanted), smallest, micro_batch);
+    plm_status status =
+        plm_fail(PLM_ERROR_BUDGET,
+                 "a budget of %s (%zu bytes) does not fit this run; the smallest that does is %s "
+                 "(%zu bytes), with a micro-batch of %" PRId64,
+                 plm_size_format(budget_bytes, found), budget_bytes,
+                 plm_size_format(smallest, wanted), smallest, search->smallest_micro_batch);
     plm_fail_oom(&oom);
     return status;
 }
 
-typedef struct candidates {
-    plm_plan *best;
-    size_t smallest;
-    int64_t smallest_micro_batch; /* 0: nothing could be planned */
-} candidates;
-
-/* Plans one micro-batch; sizes beyond counting do not fit any budget, so that is no failure here.
- */
-static plm_status try_micro_batch(const plm_job *job, const plm_strategy *strategy,
-                                  plm_device *device, size_t budget_bytes, candidates *search)
+plm_status plm_search_plan(plm_search *search, size_t budget_bytes, plm_plan **plan)
 {
-    plm_plan *plan = NULL;
-    PLM_TRY(plm_plan_create(job, strategy, device, &plan));
-    size_t peak = plan->summary.peak_bytes;
-    if (search->smallest_micro_batch == 0 || peak < search->smallest) {
-        search->smallest = peak;
-        search->smallest_micro_batch = strategy->micro_batch;
+    for (int64_t i = 0; i < search->points.count; i++) {
+        point *p = &search->points.items[i];
+        plm_plan *made = NULL;
+        if (p->bound > budget_bytes || p->peak > budget_bytes)
+            continue;
+        PLM_TRY(plan_point(search, p, &made));
+        if (p->peak <= budget_bytes) {
+            *plan = made;
+            return PLM_OK;
+        }
+        plm_plan_destroy(made);
     }
-    if (!search->best && peak <= budget_bytes)
-        search->best = plan;
-    else
-        plm_plan_destroy(plan);
-    return PLM_OK;
+    return refuse(search, budget_bytes);
 }
 
-static plm_status try_all(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                          size_t budget_bytes, bool want_smallest, candidates *search)
+/* A strategy that leaves nothing open is planned and compared, no more. */
+static plm_status plan_fixed(plm_search *search, size_t budget_bytes, size_t *smallest_budget,
+                             plm_plan **plan)
 {
-    if (strategy->micro_batch != 0)
-        return try_micro_batch(job, strategy, device, budget_bytes, search);
-    plm_status status = PLM_OK;
-    for (int64_t ways = 1; ways <= job->batch; ways++) {
-        if (job->batch % ways != 0)
-            continue;
-        plm_strategy candidate = *strategy;
-        candidate.micro_batch = job->batch / ways;
-        status = try_micro_batch(job, &candidate, device, budget_bytes, search);
-        if (status != PLM_OK && status != PLM_ERROR_OVERFLOW)
-            return status;
-        if (search->best && !want_smallest)
-            return PLM_OK;
+    plm_plan *made = NULL;
+    PLM_TRY(plm_plan_create(&search->job, &search->strategy, search->device, &made));
+    size_t peak = made->summary.peak_bytes;
+    if (smallest_budget)
+        *smallest_budget = peak;
+    if (peak <= budget_bytes) {
+        *plan = made;
+        return PLM_OK;
     }
-    return search->smallest_micro_batch ? PLM_OK : status;
+    plm_plan_destroy(made);
+    search->smallest = peak;
+    search->smallest_micro_batch = search->strategy.micro_batch;
+    return refuse(search, budget_bytes);
 }
 
 plm_status plm_plan_for_budget(const plm_job *job, const plm_strategy *strategy, plm_device *device,
                                size_t budget_bytes, size_t *smallest_budget, plm_plan **plan)
 {
-    PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
-                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
-    candidates search = {0};
-    plm_status status =
-        try_all(job, strategy, device, budget_bytes, smallest_budget != NULL, &search);
-    if (status != PLM_OK) {
-        plm_plan_destroy(search.best);
-        return status;
+    plm_search *search = NULL;
+    plm_plan *made = NULL;
+    plm_status status;
+    if (!is_open(strategy)) {
+        plm_search fixed = {.job = *job, .strategy = *strategy, .device = device};
+        return plan_fixed(&fixed, budget_bytes, smallest_budget, plan);
     }
+    PLM_TRY(plm_search_create(job, strategy, device, &search));
     if (smallest_budget)
-        *smallest_budget = search.smallest;
-    if (!search.best)
-        return refuse(budget_bytes, search.smallest, search.smallest_micro_batch);
-    *plan = search.best;
-    return PLM_OK;
+        PLM_TRY_DONE(plm_search_smallest(search, smallest_budget));
+    PLM_TRY_DONE(plm_search_plan(search, budget_bytes, &made));
+    *plan = made;
+done:
+    plm_search_destroy(search);
+    return status;
 }

@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "plan/plan.h"
 #include "run/check.h"
+#include "run/profile.h"
 
 /* The inputs of a micro-batch, each with its part of the padding. */
 enum { TOKENS, TARGETS, TYPES, INPUTS };
@@ -47,6 +49,7 @@ struct plm_session {
     int64_t type_limit;         /* types must be smaller */
     const int32_t *given_types; /* of the window, borrowed; NULL: all 0 */
     int32_t *padding;       /* a host copy [micro_batch, T] of each input that must be filled up */
+    plm_profile *profile;   /* borrowed; NULL: nothing is timed */
     plm_step_record record; /* host side of the step record */
 };
 
@@ -147,9 +150,30 @@ static void find_limits(plm_session *session)
     }
 }
 
+void plm_session_profile(plm_session *session, plm_profile *profile)
+{
+    session->profile = profile;
+}
+
+/* The same operations, each timed to its end. */
+static plm_status run_timed(plm_session *session, plm_op_range range)
+{
+    PLM_TRY(session->table->fence(session->device));
+    for (int64_t i = range.begin; i < range.end; i++) {
+        int64_t began_ns = plm_clock_ns();
+        PLM_TRY(session->table->launch(session->device, &session->ops[i].launch,
+                                       session->ops[i].prepared));
+        PLM_TRY(session->table->fence(session->device));
+        plm__profile_add(session->profile, i, plm_clock_ns() - began_ns);
+    }
+    return PLM_OK;
+}
+
 static plm_status run_plain(plm_session *session, plm_program program)
 {
     const plm_op_range range = session->plan->graph->programs[program];
+    if (session->profile)
+        return run_timed(session, range);
     for (int64_t i = range.begin; i < range.end; i++)
         PLM_TRY(session->table->launch(session->device, &session->ops[i].launch,
                                        session->ops[i].prepared));

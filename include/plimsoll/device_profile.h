@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Device profiles: what a device has and how fast it is, as data. A plan's step time comes from
+ * one; a profile is measured on the machine at hand, or read from a file for a machine that is not:
+ *
+ *     {"name": "cpu", "threads": 2, "memory_bytes": 8589934592, "overhead_bytes": 0,
+ *      "product_flops": {"fp32": 9.1e10}, "bandwidth": 1.2e10, "launch_seconds": 2e-6,
+ *      "efficiency": {"linear": 0.9, "gelu": 0.4},
+ *      "sources": {"bandwidth": "measured here"}}
+ *
+ * An operation takes max(flops / rate, bytes / bandwidth) / efficiency + launch seconds, the rate
+ * being product_flops of its dtype. Efficiencies are named as the operations of graph/ops.def, in
+ * small letters; one that is not given is 1. `sources` says of any figure where it comes from.
+ */
+#ifndef PLIMSOLL_DEVICE_PROFILE_H
+#define PLIMSOLL_DEVICE_PROFILE_H
+
+#include "plimsoll/device.h"
+#include "plimsoll/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    PLM_DEVICE_PROFILE_OPS_MAX = 128, /* operations with an efficiency */
+    PLM_DEVICE_PROFILE_SOURCE_TEXT = 160
+};
+
+typedef struct plm_device_profile {
+    char name[64];
+    char source[PLM_DEVICE_PROFILE_SOURCE_TEXT]; /* of the rates, when they are measured here */
+    int32_t threads;                             /* that the rates hold for; 0: no matter */
+    size_t memory_bytes;                         /* of the device; 0: not known */
+    size_t overhead_bytes;
+    double product_flops[PLM_DTYPE_COUNT];         /* a second; 0: this dtype is not known to run */
+    double bandwidth;                              /* bytes a second, read and written */
+    double launch_seconds;                         /* of an operation that does nothing */
+    double efficiency[PLM_DEVICE_PROFILE_OPS_MAX]; /* by operation, over 0; 0: not given */
+} plm_device_profile;
+
+/*
+ * Reads a profile from JSON text; `what` names the input in messages. PLM_ERROR_FORMAT for
+ * malformed text, PLM_ERROR_ARGUMENT for an unknown or missing field, a wrong type, a figure out of
+ * range; *profile is then as it was.
+ */
+PLM_MUST_USE plm_status plm_device_profile_read(const char *what, const void *text,
+                                                size_t byte_count, plm_device_profile *profile);
+
+/* The same from a file. PLM_ERROR_IO. */
+PLM_MUST_USE plm_status plm_device_profile_load(const char *path, plm_device_profile *profile);
+
+/* Writes a profile as such a file, whole or not at all. PLM_ERROR_IO. */
+PLM_MUST_USE plm_status plm_device_profile_save(const plm_device_profile *profile,
+                                                const char *path);
+
+/*
+ * Plans for the device are timed by *profile from here on, which is borrowed as long as the device
+ * lives; NULL, as at first: times are relative only.
+ */
+void plm_device_use_profile(plm_device *device, const plm_device_profile *profile);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

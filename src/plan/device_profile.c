@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* Device profiles as JSON: one table of fields, each with its place and its range. */
+#include "plimsoll/device_profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "device/device.h"
+#include "graph/cost.h"
+
+_Static_assert(PLM_OP_COUNT <= (int)PLM_DEVICE_PROFILE_OPS_MAX,
+               "every operation has its place among the efficiencies");
+
+void plm_device_use_profile(plm_device *device, const plm_device_profile *profile)
+{
+    device->profile = profile;
+}
+
+/* A figure over 0 or, where `zero` allows it, 0. */
+static plm_status read_real(const char *what, const char *key, const json_t *value, bool zero,
+                            double *figure)
+{
+    double found = json_number_value(value);
+    PLM_FAIL_IF(!json_is_number(value) || !isfinite(found) || found < 0 || (found == 0 && !zero),
+                PLM_ERROR_ARGUMENT, "%s: wanted %.60s as a number %s", what, key,
+                zero ? "of 0 or more" : "over 0");
+    *figure = found;
+    return PLM_OK;
+}
+
+static plm_status read_whole(const char *what, const char *key, const json_t *value, int64_t most,
+                             int64_t *figure)
+{
+    PLM_FAIL_IF(!json_is_integer(value) || json_integer_value(value) < 0 ||
+                    json_integer_value(value) > most,
+                PLM_ERROR_ARGUMENT, "%s: wanted %.60s as a whole number of 0 to %lld", what, key,
+                (long long)most);
+    *figure = json_integer_value(value);
+    return PLM_OK;
+}
+
+static plm_status read_name(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    const char *name = json_string_value(value);
+    PLM_FAIL_IF(!name || strlen(name) >= sizeof profile->name, PLM_ERROR_ARGUMENT,
+                "%s: wanted name as a text of under %zu characters", what, sizeof profile->name);
+    snprintf(profile->name, sizeof profile->name, "%s", name);
+    return PLM_OK;
+}
+
+static plm_status read_threads(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    int64_t threads;
+    PLM_TRY(read_whole(what, "threads", value, INT32_MAX, &threads));
+    profile->threads = (int32_t)threads;
+    return PLM_OK;
+}
+
+static plm_status read_memory(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    int64_t bytes;
+    PLM_TRY(read_whole(what, "memory_bytes", value, INT64_MAX, &bytes));
+    profile->memory_bytes = (size_t)bytes;
+    return PLM_OK;
+}
+
+static plm_status read_overhead(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    int64_t bytes;
+    PLM_TRY(read_whole(what, "overhead_bytes", value, INT64_MAX, &bytes));
+    profile->overhead_bytes = (size_t)bytes;
+    return PLM_OK;
+}
+
+static plm_status read_products(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    const char *key;
+    json_t *rate;
+    PLM_FAIL_IF(!json_is_object(value), PLM_ERROR_ARGUMENT,
+                "%s: wanted product_flops as an object such as {\"fp32\": 1e11}", what);
+    json_object_foreach ((json_t *)value, key, rate) {
+        int dtype = 0;
+        while (dtype < PLM_DTYPE_COUNT && strcmp(key, plm_dtype_text((plm_dtype)dtype)) != 0)
+            dtype++;
+        PLM_FAIL_IF(dtype == PLM_DTYPE_COUNT, PLM_ERROR_ARGUMENT,
+                    "%s: product_flops of the unknown type '%.40s'", what, key);
+        PLM_TRY(read_real(what, key, rate, false, &profile->product_flops[dtype]));
+    }
+    return PLM_OK;
+}
+
+static plm_status read_bandwidth(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    return read_real(what, "bandwidth", value, false, &profile->bandwidth);
+}
+
+static plm_status read_launch(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    return read_real(what, "launch_seconds", value, true, &profile->launch_seconds);
+}
+
+static plm_status read_efficiency(const char *what, const json_t *value,
+                                  plm_device_profile *profile)
+{
+    const char *key;
+    json_t *share;
+    PLM_FAIL_IF(!json_is_object(value), PLM_ERROR_ARGUMENT,
+                "%s: wanted efficiency as an object such as {\"linear\": 0.9}", what);
+    json_object_foreach ((json_t *)value, key, share) {
+        char text[PLM_OP_KEY_TEXT];
+        int kind = 0;
+        while (kind < PLM_OP_COUNT && strcmp(key, plm__op_key((plm_op_kind)kind, text)) != 0)
+            kind++;
+        PLM_FAIL_IF(kind == PLM_OP_COUNT, PLM_ERROR_ARGUMENT,
+                    "%s: efficiency of the unknown operation '%.40s'", what, key);
+        PLM_TRY(read_real(what, key, share, false, &profile->efficiency[kind]));
+    }
+    return PLM_OK;
+}
+
+static plm_status read_sources(const char *what, const json_t *value, plm_device_profile *profile);
+
+static const struct {
+    const char *name;
+    plm_status (*read)(const char *what, const json_t *value, plm_device_profile *profile);
+    bool needed;
+} fields[] = {
+    {"name", read_name, true},
+    {"threads", read_threads, false},
+    {"memory_bytes", read_memory, false},
+    {"overhead_bytes", read_overhead, false},
+    {"product_flops", read_products, true},
+    {"bandwidth", read_bandwidth, true},
+    {"launch_seconds", read_launch, true},
+    {"efficiency", read_efficiency, false},
+    {"sources", read_sources, false},
+};
+
+enum { FIELD_COUNT = sizeof fields / sizeof *fields };
+
+static plm_status find_field(const char *what, const char *name, int *field)
+{
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        if (strcmp(name, fields[i].name) == 0) {
+            *field = i;
+            return PLM_OK;
+        }
+    }
+    return plm_fail(PLM_ERROR_ARGUMENT,
+                    "%s: unknown field '%.60s'; known are name, threads, memory_bytes, "
+                    "overhead_bytes, product_flops, bandwidth, launch_seconds, efficiency, sources",
+                    what, name);
+}
+
+/* Texts, one a figure; that of "bandwidth" stands for the rates. */
+static plm_status read_sources(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    const char *key;
+    json_t *text;
+    int field;
+    PLM_FAIL_IF(!json_is_object(value), PLM_ERROR_ARGUMENT,
+                "%s: wanted sources as an object such as {\"bandwidth\": \"data sheet\"}", what);
+    json_object_foreach ((json_t *)value, key, text) {
+        PLM_TRY(find_field(what, key, &field));
+        PLM_FAIL_IF(!json_is_string(text), PLM_ERROR_ARGUMENT,
+                    "%s: wanted the source of %.60s as a text", what, key);
+        if (strcmp(key, "bandwidth") == 0)
+            snprintf(profile->source, sizeof profile->source, "%s", json_string_value(text));
+    }
+    return PLM_OK;
+}
+
+static plm_status read_all(const char *what, const json_t *root, plm_device_profile *profile)
+{
+    const char *name;
+    json_t *value;
+    int field;
+    PLM_FAIL_IF(!json_is_object(root), PLM_ERROR_FORMAT, "%s: wanted one JSON object", what);
+    json_object_foreach ((json_t *)root, name, value) {
+        PLM_TRY(find_field(what, name, &field));
+        PLM_TRY(fields[field].read(what, value, profile));
+    }
+    for (int i = 0; i < FIELD_COUNT; i++)
+        PLM_FAIL_IF(fields[i].needed && !json_object_get(root, fields[i].name), PLM_ERROR_ARGUMENT,
+                    "%s: the device profile lacks %s", what, fields[i].name);
+    PLM_FAIL_IF(profile->product_flops[PLM_DTYPE_F32] == 0, PLM_ERROR_ARGUMENT,
+                "%s: the device profile lacks product_flops of fp32", what);
+    return PLM_OK;
+}
+
+plm_status plm_device_profile_read(const char *what, const void *text, size_t byte_count,
+                                   plm_device_profile *profile)
+{
+    json_t *root;
+    plm_device_profile made = {0};
+    PLM_TRY(plm_json_read(what, text, byte_count, &root));
+    plm_status status = read_all(what, root, &made);
+    json_decref(root);
+    if (status == PLM_OK)
+        *profile = made;
+    return status;
+}
+
+plm_status plm_device_profile_load(const char *path, plm_device_profile *profile)
+{
+    plm_file file;
+    PLM_TRY(plm_file_map(path, &file));
+    plm_status status = plm_device_profile_read(path, file.bytes, file.byte_count, profile);
+    plm_file_unmap(&file);
+    return status;
+}
+
+static void write_all(plm_json_writer *json, const plm_device_profile *profile)
+{
+    char text[PLM_OP_KEY_TEXT];
+    plm_json_begin_object(json, NULL);
+    plm_json_text(json, "name", profile->name);
+    plm_json_int(json, "threads", profile->threads);
+    plm_json_bytes(json, "memory_bytes", profile->memory_bytes);
+    plm_json_bytes(json, "overhead_bytes", profile->overhead_bytes);
+    plm_json_begin_object(json, "product_flops");
+    for (int i = 0; i < PLM_DTYPE_COUNT; i++)
+        if (profile->product_flops[i] > 0)
+            plm_json_real(json, plm_dtype_text((plm_dtype)i), profile->product_flops[i]);
+    plm_json_end(json);
+    plm_json_real(json, "bandwidth", profile->bandwidth);
+    plm_json_real(json, "launch_seconds", profile->launch_seconds);
+    plm_json_begin_object(json, "efficiency");
+    for (int i = 0; i < PLM_OP_COUNT; i++)
+        if (profile->efficiency[i] > 0)
+            plm_json_real(json, plm__op_key((plm_op_kind)i, text), profile->efficiency[i]);
+    plm_json_end(json);
+    plm_json_begin_object(json, "sources");
+    plm_json_text(json, "bandwidth", profile->source);
+    plm_json_end(json);
+    plm_json_end(json);
+}
+
+plm_status plm_device_profile_save(const plm_device_profile *profile, const char *path)
+{
+    plm_json_writer json = {0};
+    char *line = NULL;
+    write_all(&json, profile);
+    PLM_TRY(plm_json_finish(&json, &line));
+    plm_status status = plm_file_write(path, line, strlen(line));
+    plm_host_free(line);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pricing strategies without planning each of them.
+ *
+ * A program's live bytes at an operation are what the blocks below it keep for their backward and
+ * what is there besides; what a block keeps, and what is there while it runs, depend only on its
+ * own recompute. So a few plans, each with one choice for all blocks, price every mixture: with
+ * kept[i] of block i, local[i] the most that lives while block i runs (forward or backward) beyond
+ * what the blocks before it keep, and outside[l] the same of operations outside of blocks with l
+ * blocks below them,
+ *
+ *     bound = persistent + max over i, l of (kept[0] + .. + kept[i-1] + local[i],
+ *                                            kept[0] + .. + kept[l-1] + outside[l])
+ *     cost  = rest + cost[0] + .. + cost[L-1]
+ *
+ * which is exactly the plan's own lower bound and cost. Head chunks change `outside` and `rest`
+ * only.
+ */
+#ifndef PLM_PLAN_SEARCH_INTERNAL_H
+#define PLM_PLAN_SEARCH_INTERNAL_H
+
+#include "plan/plan.h"
+
+/* One block under one choice of recompute. */
+typedef struct plm__block_price {
+    size_t kept;
+    size_t local;
+    int64_t cost; /* over the whole schedule of an update */
+} plm__block_price;
+
+/* What one plan tells. */
+typedef struct plm__price {
+    int32_t blocks;
+    plm__block_price *block; /* by block */
+    size_t *outside;         /* by how many blocks lie below, blocks + 1 of them */
+    size_t elsewhere;        /* the most that lives in programs without blocks' backward */
+    size_t persistent;
+    size_t overhead;
+    int64_t rest; /* cost of everything outside of blocks */
+} plm__price;
+
+/*
+ * *price = what a job costs by a strategy whose choices are all made. Nothing is packed. Freed with
+ * plm__price_fini. As plm_plan_create.
+ */
+PLM_MUST_USE plm_status plm__price_make(const plm_job *job, const plm_strategy *strategy,
+                                        plm_device *device, plm__price *price);
+
+/* A zeroed struct is allowed. */
+void plm__price_fini(plm__price *price);
+
+/* The bound and cost of a mixture: the first `split` blocks as in `first`, the others as in
+ * `later`, what is outside as in `head`. No peak of a plan is below the bound. */
+void plm__price_mix(const plm__price *head, const plm__price *first, const plm__price *later,
+                    int32_t split, size_t *peak_bound, int64_t *cost);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calibration: small models are trained and profiled, and what their operations took is turned into
+ * rates. The best product gives the product rate, the best mover of memory the bandwidth, the
+ * quickest operation the launch; each operation's efficiency is what it would take at those rates
+ * over what it took.
+ */
+#include "plimsoll/calibrate.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/philox.h"
+#include "graph/cost.h"
+#include "plan/cost.h"
+#include "plan/plan.h"
+#include "plimsoll/model.h"
+#include "plimsoll/profile.h"
+
+enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 3 };
+
+#define MOVER_BYTES_MIN 1e6 /* less may come from a cache near a core */
+
+/* What is run: between them every operation of the models that are known. */
+static const struct {
+    const char *model;
+    plm_attention_form attention;
+    plm_optimizer optimizer;
+} runs[] = {
+    {"gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1", PLM_ATTENTION_FUSED,
+     PLM_OPTIMIZER_ADAMW},
+    {"bert:layers=1,width=512,heads=8,context=256,vocab=4096,dropout=0.1", PLM_ATTENTION_PLAIN,
+     PLM_OPTIMIZER_SGD},
+};
+
+enum { RUN_COUNT = sizeof runs / sizeof *runs };
+
+/* One of the runs, from plan to profile. */
+typedef struct trial {
+    plm_model model;
+    plm_plan *plan;
+    plm_session *session;
+    plm_profile *profile;
+    int32_t *tokens; /* tokens, then as many targets */
+} trial;
+
+static void trial_end(trial *t)
+{
+    plm_session_destroy(t->session);
+    plm_profile_destroy(t->profile);
+    plm_plan_destroy(t->plan);
+    plm_host_free(t->tokens);
+}
+
+static plm_status trial_begin(trial *t, int run, plm_device *device)
+{
+    PLM_TRY(plm_model_parse(runs[run].model, &t->model));
+    plm_job job = {.network = plm_model_network(&t->model),
+                   .batch = BATCH,
+                   .sequence = t->model.context,
+                   .trains = true,
+                   .optimizer = runs[run].optimizer};
+    plm_strategy strategy = plm_strategy_default();
+    strategy.micro_batch = MICRO_BATCH;
+    strategy.attention = runs[run].attention;
+    PLM_TRY(plm_plan_create(&job, &strategy, device, &t->plan));
+    PLM_TRY(plm_session_create(t->plan, device, 1, &t->session));
+    PLM_TRY(plm_profile_create(t->plan, device, &t->profile));
+    int64_t count = BATCH * job.sequence;
+    PLM_TRY(plm_host_alloc(2 * (size_t)count * sizeof *t->tokens, &t->tokens));
+    for (int64_t i = 0; i < 2 * count; i++)
+        t->tokens[i] =
+            (int32_t)(plm_philox_at(1, 0, 0, (uint64_t)i).word[0] % (uint32_t)t->model.vocab);
+    return PLM_OK;
+}
+
+/* Steps until the time is over, the first of them not timed: it touches everything once. */
+static plm_status trial_run(trial *t, double seconds)
+{
+    plm_hyper hyper = plm_hyper_default();
+    const int32_t *targets = t->tokens + BATCH * t->model.context;
+    int64_t end_ns = plm_clock_ns() + (int64_t)(seconds * 1e9);
+    for (int64_t step = 0; step <= STEPS_MIN || plm_clock_ns() < end_ns; step++) {
+        plm_step_result result;
+        PLM_TRY(plm_session_step(t->session, step, &hyper, BATCH, t->tokens, targets, &result));
+        plm_session_profile(t->session, t->profile);
+    }
+    return PLM_OK;
+}
+
+/* Raises the profile's rates to the best that the trial saw. */
+static void take_rates(const trial *t, plm_device_profile *profile)
+{
+    int64_t count;
+    const plm_profile_row *rows = plm_profile_rows(t->profile, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (rows[i].timed == 0 || rows[i].best_ns <= 0)
+            continue;
+        double seconds = (double)rows[i].best_ns * 1e-9;
+        plm_work work = plm__op_work(t->plan->graph, &t->plan->graph->ops.items[i]);
+        if (work.is_products && work.flops / seconds > profile->product_flops[work.dtype])
+            profile->product_flops[work.dtype] = work.flops / seconds;
+        if (!work.is_products && work.bytes >= MOVER_BYTES_MIN &&
+            work.bytes / seconds > profile->bandwidth)
+            profile->bandwidth = work.bytes / seconds;
+        if (profile->launch_seconds == 0 || seconds < profile->launch_seconds)
+            profile->launch_seconds = seconds;
+    }
+}
+
+/* What each kind would take and took, over all trials. */
+typedef struct shares {
+    double ideal[PLM_OP_COUNT], taken[PLM_OP_COUNT];
+} shares;
+
+static void take_shares(const trial *t, const plm_device_profile *profile, shares *sums)
+{
+    int64_t count;
+    const plm_profile_row *rows = plm_profile_rows(t->profile, &count);
+    for (int64_t i = 0; i < count; i++) {
+        const plm_op *op = &t->plan->graph->ops.items[i];
+        if (rows[i].timed == 0)
+            continue;
+        double taken = (double)rows[i].best_ns * 1e-9 - profile->launch_seconds;
+        sums->ideal[op->kind] += plm__op_ideal_seconds(profile, t->plan->graph, op);
+        sums->taken[op->kind] += taken > 0 ? taken : 0;
+    }
+}
+
+static plm_status measure(trial trials[RUN_COUNT], plm_device *device, double seconds,
+                          plm_device_profile *profile)
+{
+    shares sums = {0};
+    for (int i = 0; i < RUN_COUNT; i++) {
+        PLM_TRY(trial_begin(&trials[i], i, device));
+        PLM_TRY(trial_run(&trials[i], seconds / RUN_COUNT));
+        take_rates(&trials[i], profile);
+    }
+    for (int i = 0; i < RUN_COUNT; i++)
+        take_shares(&trials[i], profile, &sums);
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        if (sums.ideal[kind] > 0 && sums.taken[kind] > 0)
+            profile->efficiency[kind] = sums.ideal[kind] / sums.taken[kind];
+    return PLM_OK;
+}
+
+plm_status plm_calibrate(plm_device *device, double seconds, plm_device_profile *profile)
+{
+    PLM_FAIL_IF(!(seconds > 0), PLM_ERROR_ARGUMENT, "wanted some seconds to calibrate in, found %g",
+                seconds);
+    trial trials[RUN_COUNT] = {0};
+    plm_device_profile made = {.threads = device->threads,
+                               .overhead_bytes = plm_device_overhead(device)};
+    snprintf(made.name, sizeof made.name, "%s", device->table->kind);
+    snprintf(made.source, sizeof made.source,
+             "measured on this machine: the fastest runs of a small GPT's and a small BERT's "
+             "training steps");
+    plm_status status = measure(trials, device, seconds, &made);
+    for (int i = 0; i < RUN_COUNT; i++)
+        trial_end(&trials[i]);
+    if (status == PLM_OK)
+        *profile = made;
+    return status;
+}
