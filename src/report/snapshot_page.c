@@ -98,7 +98,7 @@ static void add_totals(plm_page *page, const plm_findings *findings)
     add_total(&table, "active", now->active_bytes, "and freed blocks that wait for a stream");
     add_total(&table, "reserved", now->reserved_bytes, "taken from the driver");
     add_total(&table, "cached, releasable", now->releasable_bytes, "empty_cache() gives it back");
-    snprintf(remark, sizeof remark, "held back by live blocks; the largest free piece has %s",
+    snprintf(remark, sizeof remark, "live blocks hold it; largest piece %s",
              plm_size_format(now->largest_free_bytes, text));
     add_total(&table, "cached, pinned", now->pinned_bytes, remark);
     if (findings->allocated_peak_bytes > 0) {

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A long recording read, analysed and replayed: best of several, each part by itself. Reading is
+ * measured from the file as it is (xz) and from its plain bytes, for decompression is most of it.
+ * usage: bench_replay [RECORDING] [ROUNDS]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "plimsoll/findings.h"
+#include "torch/stream.h"
+
+#define DEFAULT_RECORDING "tests/data/snapshots/gpt_dynamic_length_60_steps.pickle.xz"
+
+typedef struct times {
+    double read, read_plain, find, replay, replay_mapped;
+    int64_t events;
+} times;
+
+static void stop_if(bool wrong, const char *what)
+{
+    if (!wrong)
+        return;
+    plm_error error;
+    plm_error_get(&error);
+    fprintf(stderr, "bench_replay: %s: %s\n", what, error.message);
+    exit(1);
+}
+
+static plm_text read_plain(const char *path)
+{
+    plm_text plain = {0};
+    plm_stream stream;
+    stop_if(plm_stream_open(path, &stream) != PLM_OK, "cannot open");
+    for (;;) {
+        stop_if(plm_stream_fill(&stream, 1) != PLM_OK, "cannot read");
+        if (plm_stream_left(&stream) == 0)
+            break;
+        plm_text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm_stream_left(&stream));
+        stream.next = stream.end;
+    }
+    plm_stream_close(&stream);
+    stop_if(plm_text_status(&plain) != PLM_OK, "out of memory");
+    return plain;
+}
+
+static void keep_best(double *best, int64_t start)
+{
+    double seconds = (double)(plm_clock_ns() - start) * 1e-9;
+    if (*best == 0 || seconds < *best)
+        *best = seconds;
+}
+
+static void measure(const char *path, const plm_text *plain, times *best)
+{
+    plm_snapshot *snapshot = NULL;
+    plm_findings *findings = NULL;
+    plm_replay_result result;
+    int64_t count, start = plm_clock_ns();
+    stop_if(plm_snapshot_read(path, &snapshot) != PLM_OK, "cannot read");
+    keep_best(&best->read, start);
+    plm_snapshot_destroy(snapshot);
+    start = plm_clock_ns();
+    stop_if(plm_snapshot_read_bytes(path, plain->items, (size_t)plain->count, &snapshot) != PLM_OK,
+            "cannot read");
+    keep_best(&best->read_plain, start);
+    best->events = plm_snapshot_devices(snapshot, &count)->trace_entries;
+    start = plm_clock_ns();
+    stop_if(plm_replay_run(snapshot, 0, &(plm_replay_case){0}, &result) != PLM_OK, "no replay");
+    keep_best(&best->replay, start);
+    start = plm_clock_ns();
+    plm_replay_case mapped = {.policy = PLM_REPLAY_MAPPED};
+    stop_if(plm_replay_run(snapshot, 0, &mapped, &result) != PLM_OK, "no replay");
+    keep_best(&best->replay_mapped, start);
+    start = plm_clock_ns();
+    stop_if(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings) != PLM_OK,
+            "no findings");
+    keep_best(&best->find, start);
+    plm_findings_destroy(findings);
+    plm_snapshot_destroy(snapshot);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = argc > 1 ? argv[1] : DEFAULT_RECORDING;
+    int rounds = argc > 2 ? atoi(argv[2]) : 15;
+    plm_text plain = read_plain(path);
+    times best = {0};
+    for (int i = 0; i < rounds; i++)
+        measure(path, &plain, &best);
+    printf("%lld events, best of %d rounds\n", (long long)best.events, rounds);
+    printf("  read, from the file as it is   %7.1f ms\n", best.read * 1e3);
+    printf("  read, from %5.1f MB plain      %7.1f ms\n", (double)plain.count / 1e6,
+           best.read_plain * 1e3);
+    printf("  findings, with their replay    %7.1f ms\n", best.find * 1e3);
+    printf("  replay as recorded             %7.1f ms\n", best.replay * 1e3);
+    printf("  replay, mapped                 %7.1f ms\n", best.replay_mapped * 1e3);
+    printf("  file to findings and one more replay  %.1f ms\n",
+           (best.read + best.find + best.replay) * 1e3);
+    plm_text_fini(&plain);
+    return 0;
+}
