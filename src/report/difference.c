@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What changed from one snapshot to another: totals, and the sites that hold more or less. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -82,7 +83,7 @@ static void list_totals(const plm_findings *before, const plm_findings *after,
                                               "allocated peak", "reserved peak"};
     const plm_findings *both[2] = {before, after};
     for (int i = 0; i < TOTALS; i++)
-        strcpy(totals[i].name, names[i]);
+        snprintf(totals[i].name, sizeof totals[i].name, "%s", names[i]);
     for (int side = 0; side < 2; side++) {
         const size_t bytes[TOTALS] = {
             both[side]->device->allocated_bytes, both[side]->device->reserved_bytes,

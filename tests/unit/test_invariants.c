@@ -260,7 +260,8 @@ static void decay_skips_vectors_and_takes_the_tied_weight_once(void **state)
 static void gpt2_has_124439808_parameters(void **state)
 {
     (void)state;
-    small_run run = {.strategy = {.micro_batch = 1, .precision = PLM_DTYPE_F32}};
+    small_run run = {.strategy = plm_strategy_default()};
+    run.strategy.micro_batch = 1;
     assert_ok(plm_model_parse("gpt2", &run.model));
     run.job = (plm_job){
         .network = plm_model_network(&run.model), .batch = 1, .sequence = 64, .trains = true};

@@ -310,7 +310,8 @@ static void what_cannot_be_replayed_is_refused(void **state)
     (void)state;
     plm_replay_result result;
     plm_snapshot *snapshot = read_recording(SNAPSHOTS, "no_history_recorded");
-    assert_int_equal(plm_replay_run(snapshot, 0, &(plm_replay_case){0}, &result), PLM_ERROR_UNSUPPORTED);
+    assert_int_equal(plm_replay_run(snapshot, 0, &(plm_replay_case){0}, &result),
+                     PLM_ERROR_UNSUPPORTED);
     assert_message_has("no history was recorded");
     plm_snapshot_destroy(snapshot);
     snapshot = read_recording(SNAPSHOTS, "cat_spike");
