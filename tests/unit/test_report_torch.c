@@ -110,11 +110,11 @@ static void a_profile_is_read_whole_or_not_at_all(void **state)
     (void)state;
     static const char path[] = RECORDINGS "profiler_memory.json.xz";
     for (int64_t n = 1;; n = n < 40 ? n + 1 : n * 3) {
-        plm_profile *profile = NULL;
+        plm_torch_profile *profile = NULL;
         plm_host_fail_at(n, true);
-        plm_status status = plm_profile_read(path, &profile);
+        plm_status status = plm_torch_profile_read(path, &profile);
         bool fired = plm_host_fail_at(0, false);
-        plm_profile_destroy(profile);
+        plm_torch_profile_destroy(profile);
         if (!fired) {
             assert_ok(status);
             break;
@@ -142,7 +142,7 @@ static void operations_own_what_is_allocated_inside_them(void **state)
         "\"args\": "
         "{\"Bytes\": -1024, \"Device Type\": 1, \"Device Id\": 0, \"Addr\": 8192, "
         "\"Total Allocated\": 512, \"Total Reserved\": 4096}}]}";
-    plm_profile *profile = NULL;
+    plm_torch_profile *profile = NULL;
     plm_torch_file kind;
     int64_t count, owner_count;
     int file = mkstemp(path);
@@ -151,7 +151,7 @@ static void operations_own_what_is_allocated_inside_them(void **state)
     close(file);
     assert_ok(plm_torch_file_kind(path, &kind));
     assert_int_equal(kind, PLM_TORCH_PROFILE);
-    assert_ok(plm_profile_read(path, &profile));
+    assert_ok(plm_torch_profile_read(path, &profile));
     unlink(path);
     const plm_event *events = plm_trace_events(profile->trace, &count);
     const plm_owner *owners = plm_trace_owners(profile->trace, &owner_count);
@@ -160,7 +160,7 @@ static void operations_own_what_is_allocated_inside_them(void **state)
     assert_int_equal(profile->older_frees, 1);
     assert_int_equal(profile->allocated_peak_bytes, 1536);
     assert_int_equal(profile->traced_peak_bytes, 512);
-    plm_profile_destroy(profile);
+    plm_torch_profile_destroy(profile);
 }
 
 int main(void)
