@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 
+#include "plimsoll/device_profile.h"
 #include "plimsoll/model.h"
 #include "plimsoll/options.h"
 #include "plimsoll/report.h"
@@ -56,6 +57,8 @@ int cli_print_completion(const cli_command *commands);
 /* The commands. */
 int cmd_bill(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_report(int argc, char **argv);
@@ -75,12 +78,30 @@ bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
  */
 plm_report_style cli_style(int64_t rows);
 
+/* The choices of a line that make a strategy. */
+typedef struct cli_choices {
+    const char *strategy; /* a file that fixes them; NULL: none, and the others hold */
+    int64_t micro_batch;  /* 0: left to the plan */
+    int64_t head_chunks;  /* 0: left to the plan */
+    const char *recompute;
+    int attention; /* the place in "fused|plain" */
+} cli_choices;
+
+/* *strategy = the choices of the file, or those of the line. */
+plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy);
+
+enum { CLI_PATH_TEXT = 4096 };
+
+/* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache, whose folder
+ * is made when it is not there. */
+plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
+
 /*
- * *strategy = the choices of a file, or those of the line: micro_batch 0 leaves it to the plan,
- * attention is the place in "fused|plain".
+ * *profile = &*rates, read from `given`, or from where calibration left them; NULL when there is
+ * nothing. What calibration left and can no longer be read is passed over with a notice.
  */
-plm_status cli_strategy(const char *path, int64_t micro_batch, int attention, const char *recompute,
-                        plm_strategy *strategy);
+plm_status cli_profile(const char *given, plm_device_profile *rates,
+                       const plm_device_profile **profile);
 
 /* A thread count of the line for the library, which refuses what is too large. */
 int32_t cli_threads(int64_t threads);

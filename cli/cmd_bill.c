@@ -9,15 +9,13 @@
 
 typedef struct bill_settings {
     int64_t batch;
-    int64_t micro_batch; /* 0: not given */
     int64_t sequence;    /* 0: the model's context */
-    int attention;
     size_t budget_bytes; /* 0: none */
-    const char *strategy;
+    cli_choices choices;
+    const char *profile;
     int64_t rows;
     const char *report; /* file of the page, NULL: none */
     bool json;
-    const char *recompute;
     int64_t threads;
     int optimizer;
     int precision; /* what is built is the only choice */
@@ -26,7 +24,7 @@ typedef struct bill_settings {
 static const plm_option options[] = {
     {"batch", PLM_OPTION_COUNT, offsetof(bill_settings, batch), "N", "8", NULL,
      "sequences in one update", NULL},
-    {"micro-batch", PLM_OPTION_COUNT, offsetof(bill_settings, micro_batch), "N", NULL, NULL,
+    {"micro-batch", PLM_OPTION_COUNT, offsetof(bill_settings, choices.micro_batch), "N", NULL, NULL,
      "sequences held at once, a divisor of the batch; default: the batch, or the most that fit the "
      "budget",
      NULL},
@@ -36,16 +34,22 @@ static const plm_option options[] = {
      "of weights and activations", NULL},
     {"optimizer", PLM_OPTION_CHOICE, offsetof(bill_settings, optimizer), "NAME", "adamw",
      "adamw|sgd", "what updates the parameters: sgd keeps one moment, adamw two", NULL},
-    {"attention", PLM_OPTION_CHOICE, offsetof(bill_settings, attention), "FORM", "fused",
+    {"attention", PLM_OPTION_CHOICE, offsetof(bill_settings, choices.attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
-    {"recompute", PLM_OPTION_TEXT, offsetof(bill_settings, recompute), "RUNG", "none", NULL,
+    {"recompute", PLM_OPTION_TEXT, offsetof(bill_settings, choices.recompute), "RUNG", "auto", NULL,
      "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "
-     "or a sum such as mlp+attention",
+     "a sum such as mlp+attention, or auto: none, or what the budget asks for",
      NULL},
+    {"head-chunks", PLM_OPTION_COUNT, offsetof(bill_settings, choices.head_chunks), "N", NULL, NULL,
+     "pieces in which head and loss run; default: 1, or what the budget asks for", NULL},
     {"budget", PLM_OPTION_SIZE, offsetof(bill_settings, budget_bytes), "SIZE", NULL, NULL,
      "the memory that may be used: 12GiB, 512MiB", NULL},
-    {"strategy", PLM_OPTION_TEXT, offsetof(bill_settings, strategy), "FILE", NULL, NULL,
-     "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
+    {"strategy", PLM_OPTION_TEXT, offsetof(bill_settings, choices.strategy), "FILE", NULL, NULL,
+     "JSON that fixes every choice; goes before --micro-batch, --attention, --recompute and "
+     "--head-chunks",
+     NULL},
+    {"profile", PLM_OPTION_TEXT, offsetof(bill_settings, profile), "FILE", NULL, NULL,
+     "rates of the device, as in plimsoll plan", NULL},
     {"threads", PLM_OPTION_INTEGER, offsetof(bill_settings, threads), "N", "0", NULL,
      "threads that would compute, each with a workspace of its own; 0: as many as the machine has",
      NULL},
@@ -81,6 +85,10 @@ static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t 
     if (budget_bytes == 0) {
         if (strategy.micro_batch == 0)
             strategy.micro_batch = job->batch;
+        if (strategy.head_chunks == 0)
+            strategy.head_chunks = 1;
+        if (strategy.recompute & PLM_RECOMPUTE_AUTO)
+            strategy.recompute = PLM_RECOMPUTE_NONE;
         return plm_plan_create(job, &strategy, device, plan);
     }
     plm_status status = plm_plan_for_budget(job, &strategy, device, budget_bytes, &smallest, plan);
@@ -91,7 +99,8 @@ static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t 
 }
 
 static plm_status make_plan(const plm_model *model, const bill_settings *settings,
-                            const plm_strategy *strategy, plm_plan **plan, plm_error *refusal)
+                            const plm_strategy *strategy, const plm_device_profile *profile,
+                            plm_plan **plan, plm_error *refusal)
 {
     plm_job job = {.network = plm_model_network(model),
                    .batch = settings->batch,
@@ -102,6 +111,8 @@ static plm_status make_plan(const plm_model *model, const bill_settings *setting
                    .optimizer = (plm_optimizer)settings->optimizer};
     plm_device *device = NULL;
     plm_status status = plm_device_create_cpu(cli_threads(settings->threads), 0, &device);
+    if (status == PLM_OK)
+        plm_device_use_profile(device, profile);
     if (status == PLM_OK)
         status = plan_within(&job, *strategy, settings->budget_bytes, device, plan, refusal);
     plm_device_destroy(device);
@@ -140,17 +151,20 @@ int cmd_bill(int argc, char **argv)
     plm_strategy strategy;
     plm_plan *plan = NULL;
     plm_error refusal = {0};
+    plm_device_profile rates;
+    const plm_device_profile *profile = NULL;
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
         return exit_status;
-    plm_status status = cli_strategy(settings.strategy, settings.micro_batch, settings.attention,
-                                     settings.recompute, &strategy);
+    plm_status status = cli_strategy(&settings.choices, &strategy);
+    if (status == PLM_OK)
+        status = cli_profile(settings.profile, &rates, &profile);
     if (status == PLM_OK)
         status = plm_model_parse(operands.items[0], &model);
     if (status == PLM_OK)
         cli_enlarge(&model, settings.sequence);
     if (status == PLM_OK)
-        status = make_plan(&model, &settings, &strategy, &plan, &refusal);
+        status = make_plan(&model, &settings, &strategy, profile, &plan, &refusal);
     if (status == PLM_OK)
         status = print_bill(plan, operands.items[0], &settings);
     plm_plan_destroy(plan);

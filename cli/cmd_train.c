@@ -25,11 +25,9 @@ typedef struct train_options {
     const char *data;
     size_t budget_bytes;
     int64_t batch;
-    int64_t micro_batch;
     int64_t sequence;
-    int attention;
-    const char *recompute;
-    const char *strategy;
+    cli_choices choices;
+    const char *profile;
     int64_t steps;
     int optimizer;
     double momentum;
@@ -58,20 +56,26 @@ static const plm_option options[] = {
      "memory that the run may use, such as 512MiB; default: what the machine has available", NULL},
     {"batch", PLM_OPTION_COUNT, offsetof(train_options, batch), "N", "8", NULL,
      "sequences in one update", NULL},
-    {"micro-batch", PLM_OPTION_COUNT, offsetof(train_options, micro_batch), "N", NULL, NULL,
+    {"micro-batch", PLM_OPTION_COUNT, offsetof(train_options, choices.micro_batch), "N", NULL, NULL,
      "sequences held at once, a divisor of the batch; default: the most that fit", NULL},
     {"seq", PLM_OPTION_COUNT, offsetof(train_options, sequence), "N", NULL, NULL,
      "tokens of a sequence; default: the model's context", NULL},
     {"precision", PLM_OPTION_CHOICE, offsetof(train_options, precision), "TYPE", "fp32", "fp32",
      "of weights and activations", NULL},
-    {"attention", PLM_OPTION_CHOICE, offsetof(train_options, attention), "FORM", "fused",
+    {"attention", PLM_OPTION_CHOICE, offsetof(train_options, choices.attention), "FORM", "fused",
      "fused|plain", "how attention is computed", NULL},
-    {"recompute", PLM_OPTION_TEXT, offsetof(train_options, recompute), "RUNG", "none", NULL,
+    {"recompute", PLM_OPTION_TEXT, offsetof(train_options, choices.recompute), "RUNG", "auto", NULL,
      "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "
-     "or a sum such as mlp+attention",
+     "a sum such as mlp+attention, or auto: what the budget asks for, block by block",
      NULL},
-    {"strategy", PLM_OPTION_TEXT, offsetof(train_options, strategy), "FILE", NULL, NULL,
-     "JSON that fixes every choice; goes before --micro-batch, --attention and --recompute", NULL},
+    {"head-chunks", PLM_OPTION_COUNT, offsetof(train_options, choices.head_chunks), "N", NULL, NULL,
+     "pieces in which head and loss run; default: what the budget asks for", NULL},
+    {"strategy", PLM_OPTION_TEXT, offsetof(train_options, choices.strategy), "FILE", NULL, NULL,
+     "JSON that fixes every choice; goes before --micro-batch, --attention, --recompute and "
+     "--head-chunks",
+     NULL},
+    {"profile", PLM_OPTION_TEXT, offsetof(train_options, profile), "FILE", NULL, NULL,
+     "rates of the device, as in plimsoll plan", NULL},
     {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},
     {"optimizer", PLM_OPTION_CHOICE, offsetof(train_options, optimizer), "NAME", "adamw",
      "adamw|sgd", "what updates the parameters: sgd keeps one moment, adamw two", NULL},
@@ -151,8 +155,7 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->save_every = o->save_every;
     settings->keep = o->keep;
     settings->resume_folder = o->resume;
-    return cli_strategy(o->strategy, o->micro_batch, o->attention, o->recompute,
-                        &settings->strategy);
+    return cli_strategy(&o->choices, &settings->strategy);
 }
 
 /* The signal that asked to stop, 0 for none: a handler reaches nothing but what is static. */
@@ -391,6 +394,9 @@ int cmd_train(int argc, char **argv)
     if (status == PLM_OK && o.sample > 0 && plm_model_is_masked(&settings.model))
         return cli_wrong("--sample continues a text, which a masked model such as %s cannot",
                          settings.model.name);
+    plm_device_profile rates;
+    if (status == PLM_OK)
+        status = cli_profile(o.profile, &rates, &settings.profile);
     if (status == PLM_OK)
         cli_enlarge(&settings.model, settings.sequence);
     if (status != PLM_OK)

@@ -8,6 +8,8 @@
 set(PLM_ENGINE_FOLDERS graph device pass plan run model data train)
 set(PLM_ENGINE_FILES
     cli/cmd_bill.c
+    cli/cmd_plan.c
+    cli/cmd_profile.c
     cli/cmd_train.c
     bench/bench_ops.c
     bench/bench_plan.c

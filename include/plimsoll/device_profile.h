@@ -50,6 +50,13 @@ PLM_MUST_USE plm_status plm_device_profile_read(const char *what, const void *te
 /* The same from a file. PLM_ERROR_IO. */
 PLM_MUST_USE plm_status plm_device_profile_load(const char *path, plm_device_profile *profile);
 
+/* *line = the profile as such text on one line, owned by the caller, freed with
+ * plm_device_profile_json_free. PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_device_profile_json(const plm_device_profile *profile, char **line);
+
+/* NULL is allowed. */
+void plm_device_profile_json_free(char *line);
+
 /* Writes a profile as such a file, whole or not at all. PLM_ERROR_IO. */
 PLM_MUST_USE plm_status plm_device_profile_save(const plm_device_profile *profile,
                                                 const char *path);

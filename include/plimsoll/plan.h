@@ -80,10 +80,10 @@ PLM_MUST_USE plm_status plm_plan_create(const plm_job *job, const plm_strategy *
                                         plm_device *device, plm_plan **plan);
 
 /*
- * The plan with the largest micro-batch whose peak is within `budget_bytes`, or the strategy's own
- * when it fixes one. *smallest_budget (NULL allowed) = the smallest peak among the micro-batches
- * allowed, set also when none fits: then PLM_ERROR_BUDGET, whose message names it. A smaller budget
- * never gives a larger peak.
+ * The fastest plan whose peak is within `budget_bytes`, over what the strategy leaves open (see
+ * plimsoll/search.h): micro-batch 0, PLM_RECOMPUTE_AUTO, head chunks 0; what it fixes stays.
+ * *smallest_budget (NULL allowed) = the smallest peak among them, set also when none fits: then
+ * PLM_ERROR_BUDGET, whose message names it. A smaller budget never gives a larger peak.
  */
 PLM_MUST_USE plm_status plm_plan_for_budget(const plm_job *job, const plm_strategy *strategy,
                                             plm_device *device, size_t budget_bytes,

@@ -4,11 +4,11 @@
  * planned.
  *
  *     plm_profile *profile = NULL;
- *     plm_profile_create(plan, &profile);
- *     plm_session_profile(session, profile);    from here on every operation is timed
- *     plm_session_step(session, ...);
- *     plm_session_profile(session, NULL);
- *     const plm_profile_row *rows = plm_profile_rows(profile, &count);
+ *     status = plm_profile_create(plan, device, &profile);
+ *     status = plm_profile_run(profile, device, 3, 1.0);   // steps on ids that are drawn
+ *     rows = plm_profile_rows(profile, &count);
+ *
+ * A run of one's own is profiled by plm_session_profile.
  *
  * A session that is not profiled pays one branch for each program that it runs.
  */
@@ -64,6 +64,17 @@ void plm_profile_destroy(plm_profile *profile);
  * device is waited for after every operation. NULL: no more. Borrowed.
  */
 void plm_session_profile(plm_session *session, plm_profile *profile);
+
+/*
+ * Trains on drawn ids: one update that is not timed, for it touches everything once, then at least
+ * `steps` that are, and on until `seconds` are over. PLM_ERROR_ARGUMENT for fewer than 1 step; else
+ * as plm_session_create and plm_session_step.
+ */
+PLM_MUST_USE plm_status plm_profile_run(plm_profile *profile, plm_device *device, int64_t steps,
+                                        double seconds);
+
+/* The plan that is profiled; borrowed. */
+const plm_plan *plm_profile_plan(const plm_profile *profile);
 
 /* The rows in order of running, program by program; borrowed. */
 const plm_profile_row *plm_profile_rows(const plm_profile *profile, int64_t *count);

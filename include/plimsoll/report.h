@@ -13,7 +13,9 @@
 
 #include <stdbool.h>
 
+#include "plimsoll/advice.h"
 #include "plimsoll/bill.h"
+#include "plimsoll/profile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,6 +47,33 @@ PLM_MUST_USE plm_status plm_report_bill_text(const plm_bill *bill, plm_report_st
  * bytes. Owned by the caller. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_report_bill_json(const plm_bill *bill, char **line);
+
+/* What a profile's tables are sorted by, the most first. */
+typedef enum plm_profile_order { PLM_PROFILE_BY_TIME, PLM_PROFILE_BY_MEMORY } plm_profile_order;
+
+/*
+ * *text = the profile of an update as a page: the whole, then operations (those of alike blocks
+ * together) and layers, each with its time, its share, and what it makes and keeps.
+ * `style.rows` bounds each table. Owned by the caller. PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm_report_profile_text(const plm_profile *profile, const char *model,
+                                                plm_profile_order order, plm_report_style style,
+                                                char **text);
+
+/* *line = the profile as one JSON object on one line, each operation by itself, and the layers.
+ * Owned by the caller. PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_report_profile_json(const plm_profile *profile, const char *model,
+                                                plm_profile_order order, char **line);
+
+/*
+ * *text = the advice as a page: the strategy, what it costs, what was turned down and what that
+ * would have cost; when nothing fits, the smallest budget and what would help. *line = the same as
+ * JSON on one line. Owned by the caller. PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
+                                               plm_report_style style, char **text);
+PLM_MUST_USE plm_status plm_report_advice_json(const plm_advice *advice, const char *model,
+                                               char **line);
 
 /* Frees what a report gave; NULL is allowed. */
 void plm_report_free(char *text);

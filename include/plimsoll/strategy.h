@@ -80,7 +80,10 @@ PLM_MUST_USE plm_status plm_strategy_json(const plm_strategy *strategy, char **l
 /* NULL is allowed. */
 void plm_strategy_json_free(char *line);
 
-/* The same from a file. PLM_ERROR_IO. */
+/* Writes that line as a file, whole or not at all. PLM_ERROR_IO. */
+PLM_MUST_USE plm_status plm_strategy_save(const plm_strategy *strategy, const char *path);
+
+/* Reads a strategy from a file. PLM_ERROR_IO; else as plm_strategy_read. */
 PLM_MUST_USE plm_status plm_strategy_load(const char *path, plm_strategy *strategy);
 
 #ifdef __cplusplus

@@ -23,13 +23,14 @@ extern "C" {
 
 typedef struct plm_train_settings {
     plm_model model;
-    const char *data_path; /* borrowed until the trainer ends */
-    size_t budget_bytes;   /* 0: the memory that this machine has available */
-    plm_strategy strategy; /* micro-batch 0: the largest that fits */
-    int64_t batch;         /* sequences in one update */
-    int64_t sequence;      /* tokens of each; longer than the model's context enlarges its table */
-    int64_t steps;         /* updates */
-    int64_t warmup;        /* updates over which the learning rate rises from 0 */
+    const char *data_path;                    /* borrowed until the trainer ends */
+    size_t budget_bytes;                      /* 0: the memory that this machine has available */
+    plm_strategy strategy;                    /* what it leaves open is chosen for the budget */
+    const struct plm_device_profile *profile; /* rates to choose by, borrowed; NULL: relative */
+    int64_t batch;                            /* sequences in one update */
+    int64_t sequence; /* tokens of each; longer than the model's context enlarges its table */
+    int64_t steps;    /* updates */
+    int64_t warmup;   /* updates over which the learning rate rises from 0 */
     plm_optimizer optimizer;
     plm_hyper hyper;        /* learning_rate is the largest; it falls to a tenth along a cosine */
     uint64_t seed;          /* of first values, data order and dropout */

@@ -255,3 +255,12 @@ void plm_strategy_json_free(char *line)
 {
     plm_host_free(line);
 }
+
+plm_status plm_strategy_save(const plm_strategy *strategy, const char *path)
+{
+    char *line = NULL;
+    PLM_TRY(plm_strategy_json(strategy, &line));
+    plm_status status = plm_file_write(path, line, strlen(line));
+    plm_strategy_json_free(line);
+    return status;
+}

@@ -239,12 +239,22 @@ static void write_all(plm_json_writer *json, const plm_device_profile *profile)
     plm_json_end(json);
 }
 
-plm_status plm_device_profile_save(const plm_device_profile *profile, const char *path)
+plm_status plm_device_profile_json(const plm_device_profile *profile, char **line)
 {
     plm_json_writer json = {0};
-    char *line = NULL;
     write_all(&json, profile);
-    PLM_TRY(plm_json_finish(&json, &line));
+    return plm_json_finish(&json, line);
+}
+
+void plm_device_profile_json_free(char *line)
+{
+    plm_host_free(line);
+}
+
+plm_status plm_device_profile_save(const plm_device_profile *profile, const char *path)
+{
+    char *line = NULL;
+    PLM_TRY(plm_device_profile_json(profile, &line));
     plm_status status = plm_file_write(path, line, strlen(line));
     plm_host_free(line);
     return status;

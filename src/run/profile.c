@@ -2,13 +2,16 @@
 /* Profiles: the plan's memory for each operation, and the times that the executor adds. */
 #include "run/profile.h"
 
-#include <stdio.h>
-
+#include "base/clock.h"
 #include "base/host.h"
+#include "base/philox.h"
 #include "base/size.h"
 #include "graph/cost.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
+#include "run/session.h"
+
+enum { SITE_IDS = 0x60000001 }; /* random numbers of drawn ids */
 
 struct plm_profile {
     const plm_plan *plan;
@@ -134,4 +137,49 @@ double plm_profile_step_seconds(const plm_profile *profile)
     for (int64_t i = 0; i < profile->count; i++)
         ns += (double)profile->rows[i].runs * (double)profile->rows[i].best_ns;
     return ns * 1e-9;
+}
+
+const plm_plan *plm_profile_plan(const plm_profile *profile)
+{
+    return profile->plan;
+}
+
+static plm_status run_steps(plm_profile *profile, plm_session *session, int64_t steps,
+                            double seconds, const int32_t *ids)
+{
+    const plm_plan_summary *summary = &profile->plan->summary;
+    const int32_t *targets = ids + summary->batch * summary->sequence;
+    plm_hyper hyper = plm_hyper_default();
+    int64_t end_ns = 0;
+    for (int64_t step = 0; step <= steps || plm_clock_ns() < end_ns; step++) {
+        plm_step_result result;
+        PLM_TRY(plm_session_step(session, step, &hyper, summary->batch, ids, targets, &result));
+        if (step > 0)
+            continue;
+        plm_session_profile(session, profile);
+        end_ns = plm_clock_ns() + (int64_t)(seconds * 1e9);
+    }
+    return PLM_OK;
+}
+
+plm_status plm_profile_run(plm_profile *profile, plm_device *device, int64_t steps, double seconds)
+{
+    const plm_plan_summary *summary = &profile->plan->summary;
+    plm_session *session = NULL;
+    int32_t *ids = NULL;
+    size_t count;
+    plm_status status;
+    PLM_FAIL_IF(steps < 1, PLM_ERROR_ARGUMENT, "wanted 1 step or more to profile, found %lld",
+                (long long)steps);
+    PLM_TRY(plm_mul_bytes((size_t)summary->batch, (size_t)summary->sequence, &count));
+    PLM_TRY(plm_session_create(profile->plan, device, 1, &session));
+    PLM_TRY_DONE(plm_host_alloc(2 * count * sizeof *ids, &ids));
+    for (size_t i = 0; i < 2 * count; i++)
+        ids[i] = (int32_t)(plm_philox_at(1, 0, SITE_IDS, i).word[0] %
+                           (uint64_t)plm__session_id_limit(session));
+    status = run_steps(profile, session, steps, seconds, ids);
+done:
+    plm_session_destroy(session);
+    plm_host_free(ids);
+    return status;
 }

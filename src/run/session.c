@@ -443,6 +443,12 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     return session->table->fence(session->device);
 }
 
+int64_t plm__session_id_limit(const plm_session *session)
+{
+    return session->token_limit < session->target_limit ? session->token_limit
+                                                        : session->target_limit;
+}
+
 int64_t plm__session_parameter_count(const plm_session *session)
 {
     return session->plan->graph->parameters.count;

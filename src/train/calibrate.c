@@ -9,9 +9,7 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/host.h"
-#include "base/philox.h"
 #include "graph/cost.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
@@ -40,20 +38,16 @@ enum { RUN_COUNT = sizeof runs / sizeof *runs };
 typedef struct trial {
     plm_model model;
     plm_plan *plan;
-    plm_session *session;
     plm_profile *profile;
-    int32_t *tokens; /* tokens, then as many targets */
 } trial;
 
 static void trial_end(trial *t)
 {
-    plm_session_destroy(t->session);
     plm_profile_destroy(t->profile);
     plm_plan_destroy(t->plan);
-    plm_host_free(t->tokens);
 }
 
-static plm_status trial_begin(trial *t, int run, plm_device *device)
+static plm_status trial_run(trial *t, int run, plm_device *device, double seconds)
 {
     PLM_TRY(plm_model_parse(runs[run].model, &t->model));
     plm_job job = {.network = plm_model_network(&t->model),
@@ -65,28 +59,8 @@ static plm_status trial_begin(trial *t, int run, plm_device *device)
     strategy.micro_batch = MICRO_BATCH;
     strategy.attention = runs[run].attention;
     PLM_TRY(plm_plan_create(&job, &strategy, device, &t->plan));
-    PLM_TRY(plm_session_create(t->plan, device, 1, &t->session));
     PLM_TRY(plm_profile_create(t->plan, device, &t->profile));
-    int64_t count = BATCH * job.sequence;
-    PLM_TRY(plm_host_alloc(2 * (size_t)count * sizeof *t->tokens, &t->tokens));
-    for (int64_t i = 0; i < 2 * count; i++)
-        t->tokens[i] =
-            (int32_t)(plm_philox_at(1, 0, 0, (uint64_t)i).word[0] % (uint32_t)t->model.vocab);
-    return PLM_OK;
-}
-
-/* Steps until the time is over, the first of them not timed: it touches everything once. */
-static plm_status trial_run(trial *t, double seconds)
-{
-    plm_hyper hyper = plm_hyper_default();
-    const int32_t *targets = t->tokens + BATCH * t->model.context;
-    int64_t end_ns = plm_clock_ns() + (int64_t)(seconds * 1e9);
-    for (int64_t step = 0; step <= STEPS_MIN || plm_clock_ns() < end_ns; step++) {
-        plm_step_result result;
-        PLM_TRY(plm_session_step(t->session, step, &hyper, BATCH, t->tokens, targets, &result));
-        plm_session_profile(t->session, t->profile);
-    }
-    return PLM_OK;
+    return plm_profile_run(t->profile, device, STEPS_MIN, seconds);
 }
 
 /* Raises the profile's rates to the best that the trial saw. */
@@ -133,8 +107,7 @@ static plm_status measure(trial trials[RUN_COUNT], plm_device *device, double se
 {
     shares sums = {0};
     for (int i = 0; i < RUN_COUNT; i++) {
-        PLM_TRY(trial_begin(&trials[i], i, device));
-        PLM_TRY(trial_run(&trials[i], seconds / RUN_COUNT));
+        PLM_TRY(trial_run(&trials[i], i, device, seconds / RUN_COUNT));
         take_rates(&trials[i], profile);
     }
     for (int i = 0; i < RUN_COUNT; i++)

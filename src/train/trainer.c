@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "base/size.h"
 #include "plimsoll/data.h"
+#include "plimsoll/device_profile.h"
 #include "train/checkpoint.h"
 #include "train/offer.h"
 #include "train/schedule.h"
@@ -82,6 +83,7 @@ static plm_status plan_run(plm_trainer *trainer)
     plm_device *planner = NULL;
     PLM_TRY(open_device(trainer, 0, &planner));
     size_t overhead = plm_device_overhead(planner);
+    plm_device_use_profile(planner, s->profile);
     plm_status status = plm_plan_for_budget(&trainer->job, &s->strategy, planner,
                                             trainer->budget_bytes, NULL, &trainer->plan);
     plm_device_destroy(planner);

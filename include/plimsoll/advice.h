@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Advice: the strategy for a budget and why it was chosen, told by the plans that were not. Every
+ * figure comes from a plan that was made, never from a rule of thumb.
+ */
+#ifndef PLIMSOLL_ADVICE_H
+#define PLIMSOLL_ADVICE_H
+
+#include "plimsoll/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { PLM_ALTERNATIVES_MAX = 16, PLM_ALTERNATIVE_TEXT = 64 };
+
+/* One choice made otherwise, the rest as in the chosen strategy. */
+typedef struct plm_alternative {
+    char what[PLM_ALTERNATIVE_TEXT]; /* "no recompute", "micro-batch 8" */
+    plm_plan_summary plan;           /* for a treatment, the smallest plan with it */
+    bool fits;
+} plm_alternative;
+
+typedef struct plm_advice {
+    size_t budget_bytes;
+    size_t smallest_budget_bytes;
+    bool fits;
+    bool timed;            /* seconds are known; else times are relative */
+    plm_plan_summary plan; /* the chosen one; when nothing fits, the smallest */
+    plm_search_size looked_at;
+    /* when it fits: what was turned down, largest peak first; else: treatments beyond what the
+     * strategy leaves open, what helps most first */
+    plm_alternative alternatives[PLM_ALTERNATIVES_MAX];
+    int alternative_count;
+} plm_advice;
+
+/*
+ * *advice = the strategy for a budget over what `strategy` leaves open, as plm_search_plan chooses
+ * it. That nothing fits is an answer, not a failure. Owned by the caller. As plm_plan_create.
+ */
+PLM_MUST_USE plm_status plm_advise(const plm_job *job, const plm_strategy *strategy,
+                                   plm_device *device, size_t budget_bytes, plm_advice **advice);
+
+/* NULL is allowed. */
+void plm_advice_destroy(plm_advice *advice);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

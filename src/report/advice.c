@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* Advice as a page and as JSON. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "plimsoll/report.h"
+#include "plimsoll/size.h"
+#include "report/table.h"
+#include "report/wrap.h"
+
+enum { INDENT = 2 };
+
+typedef struct advice_page {
+    const plm_advice *advice;
+    plm_table_style table;
+    int64_t columns;
+    plm_text *out;
+} advice_page;
+
+static void add_heading(const advice_page *page, const char *text)
+{
+    plm_text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
+                 page->table.colour ? "\x1b[0m" : "");
+}
+
+static void render(const advice_page *page, plm_table *table)
+{
+    plm_status status = plm_table_render(table, page->table, page->out);
+    if (status != PLM_OK)
+        page->out->status = status;
+    plm_table_fini(table);
+    plm_text_add(page->out, "\n");
+}
+
+/* "none", or "block in the first 4 of 12 blocks, act in the others" */
+static void add_recompute(const plm_strategy *s, plm_text *out)
+{
+    char text[PLM_RECOMPUTE_TEXT];
+    if (s->recompute_count == 0) {
+        plm_text_add(out, "%s%s", plm_recompute_format(s->recompute, text),
+                     s->recompute ? " in every block" : "");
+        return;
+    }
+    for (int32_t first = 0, next; first < s->recompute_count; first = next) {
+        for (next = first;
+             next < s->recompute_count && s->recompute_of[next] == s->recompute_of[first];)
+            next++;
+        plm_text_add(out, "%s%s in %d block%s", first ? ", then " : "",
+                     plm_recompute_format(s->recompute_of[first], text), (int)(next - first),
+                     next - first == 1 ? "" : "s");
+    }
+}
+
+static void add_row(plm_table *table, const char *what, const char *format, ...) PLM_PRINTF(3, 4);
+
+static void add_row(plm_table *table, const char *what, const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    plm_table_row(table, PLM_TABLE_PLAIN);
+    plm_table_cell(table, "%s", what);
+    plm_table_cell(table, "%s", text);
+}
+
+static void add_figures(const advice_page *page, plm_table *table)
+{
+    const plm_advice *advice = page->advice;
+    const plm_plan_summary *plan = &advice->plan;
+    char peak[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT];
+    add_row(table, "peak", "%s (%zu bytes) of %s", plm_size_format(plan->peak_bytes, peak),
+            plan->peak_bytes, plm_size_format(advice->budget_bytes, other));
+    add_row(table, "of which", "%s persistent, %s transient",
+            plm_size_format(plan->persistent_bytes, peak),
+            plm_size_format(plan->transient_bytes, other));
+    if (advice->timed)
+        add_row(table, "step time", "%.3g s predicted, %.0f tokens/s", plan->step_seconds,
+                (double)plan->batch * (double)plan->sequence / plan->step_seconds);
+    else
+        add_row(table, "step time",
+                "relative, uncalibrated; plimsoll profile --calibrate "
+                "measures this machine");
+    add_row(table, "smallest budget", "%s (%zu bytes)",
+            plm_size_format(advice->smallest_budget_bytes, peak), advice->smallest_budget_bytes);
+}
+
+static void add_strategy(const advice_page *page)
+{
+    static const plm_table_column columns[] = {{0}, {0}};
+    const plm_plan_summary *plan = &page->advice->plan;
+    const plm_strategy *s = &plan->strategy;
+    int64_t parts = plan->batch / s->micro_batch;
+    plm_text recompute = {0};
+    plm_table table;
+    plm_table_init(&table, columns, 2);
+    add_row(&table, "micro-batch", "%lld sequences, %lld time%s an update",
+            (long long)s->micro_batch, (long long)parts, parts == 1 ? "" : "s");
+    add_recompute(s, &recompute);
+    add_row(&table, "recompute", "%s", recompute.status == PLM_OK ? recompute.items : "");
+    if (s->head_chunks == 1)
+        add_row(&table, "head", "whole");
+    else
+        add_row(&table, "head", "in %lld chunks", (long long)s->head_chunks);
+    add_row(&table, "attention", "%s", plm_attention_text(s->attention));
+    add_row(&table, "precision", "%s", plm_dtype_text(s->precision));
+    add_figures(page, &table);
+    if (recompute.status != PLM_OK)
+        page->out->status = recompute.status;
+    plm_text_fini(&recompute);
+    render(page, &table);
+}
+
+static double relative_time(const plm_advice *advice, const plm_alternative *other)
+{
+    return (double)other->plan.step_cost / (double)advice->plan.step_cost;
+}
+
+static void add_difference(plm_table *table, size_t now, size_t other)
+{
+    char text[PLM_SIZE_TEXT];
+    size_t difference = now > other ? now - other : other - now;
+    plm_table_cell(table, "%s%s",
+                   now == other  ? ""
+                   : now > other ? "-"
+                                 : "+",
+                   plm_size_format(difference, text));
+}
+
+static void add_alternatives(const advice_page *page)
+{
+    static const plm_table_column columns[] = {
+        {.title = "instead"},
+        {.title = "peak", .right = true},
+        {.title = "memory", .right = true},
+        {.title = "time", .right = true},
+        {.title = "step", .right = true},
+        {0},
+    };
+    const plm_advice *advice = page->advice;
+    plm_table table;
+    char peak[PLM_SIZE_TEXT];
+    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < advice->alternative_count; i++) {
+        const plm_alternative *other = &advice->alternatives[i];
+        plm_table_row(&table, other->fits ? PLM_TABLE_PLAIN : PLM_TABLE_DIM);
+        plm_table_cell(&table, "%s", other->what);
+        plm_table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, peak));
+        add_difference(&table, advice->plan.peak_bytes, other->plan.peak_bytes);
+        plm_table_cell(&table, "%+.1f %%", 100 * (relative_time(advice, other) - 1));
+        if (advice->timed)
+            plm_table_cell(&table, "%.3g s", other->plan.step_seconds);
+        else
+            plm_table_cell(&table, "%s", "");
+        plm_table_cell(&table, "%s",
+                       other->fits ? other->plan.step_cost < advice->plan.step_cost
+                                         ? "fits, fixed otherwise"
+                                         : "fits"
+                                   : "does not fit");
+    }
+    render(page, &table);
+}
+
+/* What would help when nothing fits. */
+static void add_treatments(const advice_page *page)
+{
+    static const plm_table_column columns[] = {
+        {.title = "with"},
+        {.title = "smallest budget", .right = true},
+        {.title = "saves", .right = true},
+        {0},
+    };
+    const plm_advice *advice = page->advice;
+    plm_table table;
+    char smallest[PLM_SIZE_TEXT], saved[PLM_SIZE_TEXT];
+    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < advice->alternative_count; i++) {
+        const plm_alternative *other = &advice->alternatives[i];
+        plm_table_row(&table, PLM_TABLE_PLAIN);
+        plm_table_cell(&table, "%s", other->what);
+        plm_table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, smallest));
+        plm_table_cell(
+            &table, "%s",
+            plm_size_format(advice->smallest_budget_bytes - other->plan.peak_bytes, saved));
+        plm_table_cell(&table, "%s", other->fits ? "fits" : "still too much");
+    }
+    render(page, &table);
+}
+
+static void add_page(const advice_page *page, const char *model)
+{
+    const plm_advice *advice = page->advice;
+    char title[300], budget[PLM_SIZE_TEXT], wanted[PLM_SIZE_TEXT];
+    plm_size_format(advice->budget_bytes, budget);
+    plm_size_format(advice->smallest_budget_bytes, wanted);
+    if (advice->fits)
+        snprintf(title, sizeof title, "%.128s, batch %lld of %lld tokens, within %s", model,
+                 (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
+    else
+        snprintf(title, sizeof title, "%.128s does not fit %s; the smallest budget is %s", model,
+                 budget, wanted);
+    add_heading(page, title);
+    if (!advice->fits)
+        plm_text_add(page->out, "the smallest plan:\n");
+    add_strategy(page);
+    if (advice->alternative_count > 0)
+        add_heading(page, advice->fits ? "turned down" : "what would help, most first");
+    if (advice->fits && advice->alternative_count > 0)
+        add_alternatives(page);
+    else if (advice->alternative_count > 0)
+        add_treatments(page);
+    plm_text_add(page->out, "%lld strategies priced from %lld plans; %lld of them no other beats\n",
+                 (long long)advice->looked_at.priced, (long long)advice->looked_at.sketched,
+                 (long long)advice->looked_at.frontier);
+}
+
+plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
+                                  plm_report_style style, char **text)
+{
+    plm_text out = {0};
+    advice_page page = {
+        .advice = advice,
+        .table = {.colour = style.colour, .indent_cells = INDENT},
+        .columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT,
+        .out = &out,
+    };
+    plm_status status;
+    add_page(&page, model);
+    PLM_TRY_DONE(plm_text_status(&out));
+    *text = out.items;
+    out = (plm_text){0};
+done:
+    plm_text_fini(&out);
+    return status;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+/* The strategy as plm_strategy_read reads it. */
+static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *json)
+{
+    char *line = NULL;
+    json_t *object = NULL;
+    PLM_TRY(plm_strategy_json(strategy, &line));
+    plm_status status = plm_json_read("the strategy", line, strlen(line), &object);
+    if (status == PLM_OK)
+        plm_json_value(json, "strategy", object);
+    json_decref(object);
+    plm_strategy_json_free(line);
+    return status;
+}
+
+static void write_seconds(plm_json_writer *json, const char *key, const plm_advice *advice,
+                          double seconds)
+{
+    if (advice->timed)
+        plm_json_real(json, key, seconds);
+    else
+        plm_json_text(json, key, NULL);
+}
+
+static plm_status write_other(plm_json_writer *json, const plm_advice *advice,
+                              const plm_alternative *other)
+{
+    plm_json_begin_object(json, NULL);
+    plm_json_text(json, "what", other->what);
+    plm_json_bytes(json, "peak_bytes", other->plan.peak_bytes);
+    write_seconds(json, "step_seconds", advice, other->plan.step_seconds);
+    plm_json_real(json, "relative_time", relative_time(advice, other));
+    plm_json_bool(json, "fits", other->fits);
+    PLM_TRY(write_strategy(&other->plan.strategy, json));
+    plm_json_end(json);
+    return PLM_OK;
+}
+
+static plm_status write_all(plm_json_writer *json, const plm_advice *advice, const char *model)
+{
+    const plm_plan_summary *plan = &advice->plan;
+    plm_json_begin_object(json, NULL);
+    plm_json_text(json, "model", model);
+    plm_json_int(json, "batch", plan->batch);
+    plm_json_int(json, "sequence", plan->sequence);
+    plm_json_bool(json, "fits", advice->fits);
+    plm_json_bytes(json, "predicted_peak_bytes", plan->peak_bytes);
+    write_seconds(json, "predicted_step_seconds", advice, plan->step_seconds);
+    plm_json_bytes(json, "budget_bytes", advice->budget_bytes);
+    plm_json_bytes(json, "smallest_budget_bytes", advice->smallest_budget_bytes);
+    PLM_TRY(write_strategy(&plan->strategy, json));
+    plm_json_begin_array(json, advice->fits ? "alternatives" : "treatments");
+    for (int i = 0; i < advice->alternative_count; i++)
+        PLM_TRY(write_other(json, advice, &advice->alternatives[i]));
+    plm_json_end(json);
+    plm_json_end(json);
+    return PLM_OK;
+}
+
+plm_status plm_report_advice_json(const plm_advice *advice, const char *model, char **line)
+{
+    plm_json_writer json = {0};
+    plm_status status = write_all(&json, advice, model);
+    if (status == PLM_OK)
+        return plm_json_finish(&json, line);
+    plm_json_abandon(&json);
+    return status;
+}

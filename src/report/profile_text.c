@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* The profile of an update as a page for a terminal: the whole, operations, layers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plimsoll/size.h"
+#include "report/profile_internal.h"
+#include "report/table.h"
+#include "report/wrap.h"
+
+enum { INDENT = 2, BAR_CELLS = 12 };
+
+typedef struct profile_page {
+    const plm_profile *profile;
+    plm_profile_order order;
+    plm_table_style table;
+    int64_t columns, rows;
+    double all_ns;   /* of an update */
+    size_t all_kept; /* bytes */
+    plm_text *out;
+} profile_page;
+
+static void add_heading(const profile_page *page, const char *text)
+{
+    plm_text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
+                 page->table.colour ? "\x1b[0m" : "");
+}
+
+static void render(const profile_page *page, plm_table *table)
+{
+    plm_status status = plm_table_render(table, page->table, page->out);
+    if (status != PLM_OK)
+        page->out->status = status;
+    plm_table_fini(table);
+    plm_text_add(page->out, "\n");
+}
+
+/* "1.23 s", "45.6 ms", "789 us" */
+static const char *time_text(double ns, char text[24])
+{
+    if (ns >= 1e9)
+        snprintf(text, 24, "%.2f s", ns * 1e-9);
+    else if (ns >= 1e6)
+        snprintf(text, 24, "%.1f ms", ns * 1e-6);
+    else
+        snprintf(text, 24, "%.0f us", ns * 1e-3);
+    return text;
+}
+
+static const char *bytes_text(size_t bytes, char text[PLM_SIZE_TEXT])
+{
+    if (bytes == 0)
+        return "";
+    return plm_size_format(bytes, text);
+}
+
+static void add_head(const profile_page *page, const char *model)
+{
+    plm_plan_summary plan = plm_plan_summarize(plm_profile_plan(page->profile));
+    char step[24], title[200];
+    double tokens = (double)plan.batch * (double)plan.sequence;
+    snprintf(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
+             time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
+    add_heading(page, title);
+    plm_text_add(page->out, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
+                 (long long)plan.batch, (long long)plan.strategy.micro_batch,
+                 (long long)plan.sequence, plm_attention_text(plan.strategy.attention),
+                 plm_dtype_text(plan.strategy.precision));
+    if (plan.step_seconds > 0)
+        plm_text_add(page->out, "; predicted %s, %+.0f %%",
+                     time_text(plan.step_seconds * 1e9, step),
+                     100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
+    plm_text_add(page->out, "\n");
+}
+
+/* Which operation runs at the transient region's fullest. */
+static void add_peak(const profile_page *page)
+{
+    int64_t count;
+    char live[PLM_SIZE_TEXT], made[PLM_SIZE_TEXT];
+    const plm_profile_row *rows = plm_profile_rows(page->profile, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (!rows[i].is_peak)
+            continue;
+        plm_text_add(page->out, "the transient region is fullest, %s, while %s %s runs",
+                     plm_size_format(rows[i].live_bytes, live), rows[i].layer, rows[i].op);
+        if (rows[i].made_bytes > 0)
+            plm_text_add(page->out, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
+        plm_text_add(page->out, "\n");
+    }
+    plm_text_add(page->out, "\n");
+}
+
+/* "12 blocks" or the layer, then the label when it is not the operation's own name. */
+static void add_place(plm_table *table, const plm__profile_sum *sum)
+{
+    const plm_profile_row *row = sum->row;
+    char where[64];
+    if (row->block >= 0 && sum->blocks > 1)
+        snprintf(where, sizeof where, "blocks");
+    else
+        snprintf(where, sizeof where, "%.40s",
+                 row->layer[0] ? row->layer : plm_program_text(row->program));
+    bool named = strcmp(row->label, row->op) != 0;
+    plm_table_cell(table, "%s%s%s", where, named ? " " : "", named ? row->label : "");
+}
+
+/* GFLOP/s or GB/s, whichever the operation is more about. */
+static void add_rate(plm_table *table, const plm__profile_sum *sum)
+{
+    if (sum->ns <= 0)
+        plm_table_cell(table, "%s", "");
+    else if (sum->flops > 8 * sum->bytes)
+        plm_table_cell(table, "%.1f GFLOP/s", sum->flops / sum->ns);
+    else
+        plm_table_cell(table, "%.1f GB/s", sum->bytes / sum->ns);
+}
+
+static void add_measures(const profile_page *page, plm_table *table, const plm__profile_sum *sum)
+{
+    char time[24], kept[PLM_SIZE_TEXT], made[PLM_SIZE_TEXT];
+    bool timed = page->order == PLM_PROFILE_BY_TIME;
+    double share = timed            ? sum->ns / page->all_ns
+                   : page->all_kept ? (double)sum->kept_bytes / (double)page->all_kept
+                                    : 0;
+    plm_table_cell(table, "%s", time_text(sum->ns, time));
+    plm_table_cell(table, "%s", bytes_text(sum->kept_bytes, kept));
+    plm_table_cell(table, "%s", bytes_text(sum->made_bytes, made));
+    plm_table_cell(table, "%.1f %%", 100 * share);
+    plm_table_bar(table, share);
+}
+
+static void add_operations(const profile_page *page, const plm__profile_sums *sums)
+{
+    static const plm_table_column columns[] = {
+        {.title = "where"},
+        {.title = "operation"},
+        {.title = "times", .right = true},
+        {.title = "rate", .right = true},
+        {.title = "time", .right = true},
+        {.title = "kept", .right = true},
+        {.title = "made", .right = true},
+        {.title = "share", .right = true},
+        {.bar_cells = BAR_CELLS},
+        {.title = "shape"},
+    };
+    plm_table table;
+    bool wide = page->columns >= 140; /* narrower, and the shape is left out */
+    plm_table_init(&table, columns, (int)(sizeof columns / sizeof *columns) - !wide);
+    for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
+        const plm__profile_sum *sum = &sums->list.items[i];
+        plm_table_row(&table, PLM_TABLE_PLAIN);
+        add_place(&table, sum);
+        plm_table_cell(&table, "%s", sum->row->op);
+        plm_table_cell(&table, "%lld", (long long)sum->blocks);
+        add_rate(&table, sum);
+        add_measures(page, &table, sum);
+        if (wide)
+            plm_table_cell(&table, "%s", sum->row->shape);
+    }
+    render(page, &table);
+    if (sums->list.count > page->rows)
+        plm_text_add(page->out, "  and %lld more; --rows shows them\n\n",
+                     (long long)(sums->list.count - page->rows));
+}
+
+static void add_layers(const profile_page *page, const plm__profile_sums *sums)
+{
+    static const plm_table_column columns[] = {
+        {.title = "layer"},
+        {.title = "time", .right = true},
+        {.title = "kept", .right = true},
+        {.title = "made", .right = true},
+        {.title = "share", .right = true},
+        {.bar_cells = BAR_CELLS},
+        {.title = "live at most", .right = true},
+    };
+    plm_table table;
+    char live[PLM_SIZE_TEXT];
+    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
+        const plm__profile_sum *sum = &sums->list.items[i];
+        plm_table_row(&table, PLM_TABLE_PLAIN);
+        plm_table_cell(&table, "%s",
+                       sum->row->layer[0] ? sum->row->layer : plm_program_text(sum->row->program));
+        add_measures(page, &table, sum);
+        plm_table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
+    }
+    render(page, &table);
+    if (sums->list.count > page->rows)
+        plm_text_add(page->out, "  and %lld more; --rows shows them\n\n",
+                     (long long)(sums->list.count - page->rows));
+}
+
+static void add_all(profile_page *page, const char *model, const plm__profile_sums *operations,
+                    const plm__profile_sums *layers)
+{
+    for (int64_t i = 0; i < operations->list.count; i++)
+        page->all_kept += operations->list.items[i].kept_bytes;
+    add_head(page, model);
+    add_peak(page);
+    add_operations(page, operations);
+    add_layers(page, layers);
+    plm_text_wrap(page->out,
+                  "time: of an update, each operation by its fastest run; kept: waits for the "
+                  "backward; made: begins to live there, of one micro-batch; times: in one "
+                  "micro-batch",
+                  page->columns, 0);
+}
+
+plm_status plm_report_profile_text(const plm_profile *profile, const char *model,
+                                   plm_profile_order order, plm_report_style style, char **text)
+{
+    plm__profile_sums operations = {0}, layers = {0};
+    plm_text out = {0};
+    plm_status status;
+    profile_page page = {
+        .profile = profile,
+        .order = order,
+        .table = {.colour = style.colour, .indent_cells = INDENT},
+        .columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT,
+        .rows = style.rows ? style.rows : PLM_REPORT_ROWS_DEFAULT,
+        .all_ns = plm_profile_step_seconds(profile) * 1e9,
+        .out = &out,
+    };
+    PLM_TRY_DONE(plm__profile_gather(profile, false, order, &operations));
+    PLM_TRY_DONE(plm__profile_gather(profile, true, order, &layers));
+    add_all(&page, model, &operations, &layers);
+    PLM_TRY_DONE(plm_text_status(&out));
+    *text = out.items;
+    out = (plm_text){0};
+done:
+    plm_text_fini(&out);
+    plm__profile_sums_free(&operations);
+    plm__profile_sums_free(&layers);
+    return status;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The search: prices against plans made for themselves, the choice against every strategy that
+ * could have been chosen, order over budgets, and random strategies run on the CPU.
+ */
+#include <math.h>
+
+#include "base/philox.h"
+#include "plan/plan.h"
+#include "plan/search_internal.h"
+#include "plimsoll/search.h"
+#include "unit/fake_plan.h"
+#include "unit/small_run.h"
+
+#define SMALL "gpt:layers=5,width=32,heads=2,context=16,vocab=200,dropout=0.1"
+
+enum { OVERHEAD_BYTES = 4096, RUNGS = 6 };
+
+static const char *const rung_texts[RUNGS] = {"none", "act",           "norm",
+                                              "mlp",  "mlp+attention", "block"};
+
+typedef struct shop {
+    plm_model model;
+    plm_job job;
+    fake_device device;
+} shop;
+
+static void shop_open(shop *s, const char *description, int64_t batch, size_t product_bytes)
+{
+    assert_ok(plm_model_parse(description, &s->model));
+    s->job = job_of(&s->model, batch, s->model.context);
+    s->job.generates = !plm_model_is_masked(&s->model);
+    s->device = fake_device_make(product_bytes, OVERHEAD_BYTES);
+}
+
+static plm_strategy open_strategy(void)
+{
+    plm_strategy strategy = plm_strategy_default();
+    strategy.head_chunks = 0;
+    strategy.recompute = PLM_RECOMPUTE_AUTO;
+    return strategy;
+}
+
+static plm_strategy uniform(int64_t micro_batch, int64_t chunks, int rung, plm_attention_form form)
+{
+    plm_strategy strategy = strategy_of(micro_batch, form);
+    strategy.head_chunks = chunks;
+    assert_ok(plm_recompute_parse(rung_texts[rung], &strategy.recompute));
+    return strategy;
+}
+
+/* A repeatable number in [0, below). */
+static int pick(uint64_t *counter, int below)
+{
+    return (int)(plm_philox_at(11, 0, 0, (*counter)++).word[0] % (uint32_t)below);
+}
+
+/* ---- prices -------------------------------------------------------------------------------- */
+
+static void check_mixture(shop *s, uint64_t *counter)
+{
+    static const int64_t micro_batches[] = {1, 2, 4, 8};
+    int64_t micro = micro_batches[pick(counter, 4)], chunks = 1 << pick(counter, 4);
+    int first = pick(counter, RUNGS), later = pick(counter, RUNGS);
+    int32_t split = pick(counter, (int)s->model.layers + 1);
+    plm_attention_form form = (plm_attention_form)pick(counter, 2);
+    plm_strategy whole[3] = {uniform(micro, chunks, 0, form), uniform(micro, 1, first, form),
+                             uniform(micro, 1, later, form)};
+    plm__price price[3] = {0};
+    for (int i = 0; i < 3; i++)
+        assert_ok(plm__price_make(&s->job, &whole[i], &s->device.head, &price[i]));
+    size_t bound;
+    int64_t cost;
+    plm__price_mix(&price[0], &price[1], &price[2], split, &bound, &cost);
+    plm_strategy mixed = whole[0];
+    mixed.recompute_count = (int32_t)s->model.layers;
+    for (int32_t i = 0; i < mixed.recompute_count; i++)
+        mixed.recompute_of[i] = i < split ? whole[1].recompute : whole[2].recompute;
+    plm_plan *plan = NULL;
+    assert_ok(plm_plan_create(&s->job, &mixed, &s->device.head, &plan));
+    plm_plan_summary summary = plm_plan_summarize(plan);
+    if (bound != summary.lower_bound_bytes + OVERHEAD_BYTES)
+        print_error("%s, micro-batch %d, %d chunks, %s attention, %s in %d blocks, then %s\n",
+                    s->model.name, (int)micro, (int)chunks, plm_attention_text(form),
+                    rung_texts[first], split, rung_texts[later]);
+    assert_int_equal(bound, summary.lower_bound_bytes + OVERHEAD_BYTES);
+    assert_int_equal(cost, summary.step_cost);
+    plm_plan_destroy(plan);
+    for (int i = 0; i < 3; i++)
+        plm__price_fini(&price[i]);
+}
+
+static void a_price_is_the_plans_own_bound_and_cost(void **state)
+{
+    (void)state;
+    static const char *const models[] = {
+        SMALL, "gpt:layers=3,width=24,heads=3,context=33,vocab=40",
+        "bert:layers=4,width=32,heads=4,context=16,vocab=100,dropout=0.1"};
+    uint64_t counter = 0;
+    for (int i = 0; i < 150; i++) {
+        shop s;
+        shop_open(&s, models[i % 3], 8, i % 2 ? 100000 : 0);
+        check_mixture(&s, &counter);
+    }
+}
+
+/* ---- the choice ---------------------------------------------------------------------------- */
+
+static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **state)
+{
+    (void)state;
+    shop s;
+    plm_search *search = NULL;
+    plm_plan *plan = NULL;
+    size_t smallest;
+    plm_strategy strategy = open_strategy();
+    shop_open(&s, SMALL, 12, 10000);
+    assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
+    assert_ok(plm_search_smallest(search, &smallest));
+    assert_ok(plm_search_plan(search, SIZE_MAX, &plan));
+    plm_plan_summary before = {.step_cost = INT64_MAX}, most = plm_plan_summarize(plan);
+    plm_plan_destroy(plan);
+    int different = 0;
+    for (int i = 0; i <= 100; i++) {
+        size_t budget = smallest + (2 * most.peak_bytes - smallest) / 100 * (size_t)i;
+        assert_ok(plm_search_plan(search, budget, &plan));
+        plm_plan_summary now = plm_plan_summarize(plan);
+        plm_plan_destroy(plan);
+        assert_true(now.peak_bytes <= budget);
+        assert_true(now.peak_bytes >= before.peak_bytes);
+        assert_true(now.step_cost <= before.step_cost);
+        different += now.peak_bytes != before.peak_bytes;
+        before = now;
+    }
+    assert_int_equal(before.peak_bytes, most.peak_bytes);
+    assert_true(different >= 10);
+    plm_search_destroy(search);
+}
+
+static void nothing_that_fits_is_faster_than_the_choice(void **state)
+{
+    (void)state;
+    shop s;
+    plm_plan *chosen = NULL;
+    plm_strategy strategy = open_strategy();
+    shop_open(&s, SMALL, 4, 10000);
+    size_t budgets[] = {SIZE_MAX, 0, 0};
+    assert_ok(
+        plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &budgets[1], &chosen));
+    budgets[2] = budgets[1] / 2 + plm_plan_summarize(chosen).peak_bytes / 2;
+    plm_plan_destroy(chosen);
+    for (int b = 0; b < 3; b++) {
+        assert_ok(
+            plm_plan_for_budget(&s.job, &strategy, &s.device.head, budgets[b], NULL, &chosen));
+        plm_plan_summary best = plm_plan_summarize(chosen);
+        plm_plan_destroy(chosen);
+        for (int i = 0; i < 3 * 6 * RUNGS; i++) {
+            plm_plan *plan = NULL;
+            plm_strategy other = uniform(1 << i % 3, 1 << i / 3 % 6, i / 18, PLM_ATTENTION_FUSED);
+            if (other.head_chunks > other.micro_batch * s.job.sequence)
+                continue;
+            assert_ok(plm_plan_create(&s.job, &other, &s.device.head, &plan));
+            plm_plan_summary found = plm_plan_summarize(plan);
+            plm_plan_destroy(plan);
+            if (found.peak_bytes <= budgets[b])
+                assert_true(found.step_cost >= best.step_cost);
+            assert_true(found.peak_bytes >= budgets[1]);
+        }
+    }
+}
+
+static void the_smallest_budget_suffices_and_a_byte_less_does_not(void **state)
+{
+    (void)state;
+    shop s;
+    plm_plan *plan = NULL;
+    plm_error error;
+    size_t smallest;
+    plm_strategy strategy = open_strategy();
+    shop_open(&s, SMALL, 8, 10000);
+    assert_int_equal(plm_plan_for_budget(&s.job, &strategy, &s.device.head, 1000, &smallest, &plan),
+                     PLM_ERROR_BUDGET);
+    assert_null(plan);
+    assert_ok(plm_plan_for_budget(&s.job, &strategy, &s.device.head, smallest, NULL, &plan));
+    assert_int_equal(plm_plan_summarize(plan).peak_bytes, smallest);
+    plm_plan_destroy(plan);
+    plan = NULL;
+    assert_int_equal(
+        plm_plan_for_budget(&s.job, &strategy, &s.device.head, smallest - 1, NULL, &plan),
+        PLM_ERROR_BUDGET);
+    plm_error_get(&error);
+    assert_int_equal(error.oom.asked_bytes, smallest);
+}
+
+static void what_is_fixed_stays_fixed(void **state)
+{
+    (void)state;
+    shop s;
+    size_t smallest;
+    plm_plan *plan = NULL;
+    shop_open(&s, SMALL, 8, 0);
+    for (int fixed = 0; fixed < 8; fixed++) {
+        plm_strategy strategy = open_strategy();
+        strategy.micro_batch = fixed & 1 ? 4 : 0;
+        strategy.head_chunks = fixed & 2 ? 4 : 0;
+        strategy.recompute = fixed & 4 ? PLM_RECOMPUTE_ACT : PLM_RECOMPUTE_AUTO;
+        assert_ok(
+            plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &smallest, &plan));
+        plm_plan_destroy(plan);
+        assert_ok(plm_plan_for_budget(&s.job, &strategy, &s.device.head, smallest, NULL, &plan));
+        plm_strategy chosen = plm_plan_summarize(plan).strategy;
+        plm_plan_destroy(plan);
+        assert_int_equal(chosen.micro_batch, fixed & 1 ? 4 : 1);
+        if (fixed & 2)
+            assert_int_equal(chosen.head_chunks, 4);
+        for (int32_t i = 0; i < 5; i++)
+            if (fixed & 4)
+                assert_int_equal(plm_strategy_recompute(&chosen, i), PLM_RECOMPUTE_ACT);
+    }
+}
+
+static void an_open_strategy_is_not_planned_as_it_stands(void **state)
+{
+    (void)state;
+    shop s;
+    plm_plan *plan = NULL;
+    plm_strategy strategy = open_strategy();
+    strategy.micro_batch = 1;
+    shop_open(&s, SMALL, 8, 0);
+    assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
+    strategy.recompute = PLM_RECOMPUTE_NONE;
+    assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
+}
+
+static void the_chosen_strategy_as_json_is_the_same_plan(void **state)
+{
+    (void)state;
+    shop s;
+    size_t smallest;
+    plm_plan *plan = NULL, *again = NULL;
+    plm_strategy strategy = open_strategy(), read;
+    shop_open(&s, SMALL, 8, 0);
+    assert_ok(plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &smallest, &plan));
+    size_t most = plm_plan_summarize(plan).peak_bytes;
+    plm_plan_destroy(plan);
+    for (int i = 0; i < 10; i++) {
+        char *line = NULL;
+        size_t budget = smallest + (most - smallest) / 10 * (size_t)i;
+        assert_ok(plm_plan_for_budget(&s.job, &strategy, &s.device.head, budget, NULL, &plan));
+        plm_plan_summary summary = plm_plan_summarize(plan);
+        plm_plan_destroy(plan);
+        assert_ok(plm_strategy_json(&summary.strategy, &line));
+        assert_ok(plm_strategy_read("line", line, strlen(line), &read));
+        plm_strategy_json_free(line);
+        assert_ok(plm_plan_create(&s.job, &read, &s.device.head, &again));
+        assert_int_equal(plm_plan_summarize(again).peak_bytes, summary.peak_bytes);
+        assert_int_equal(plm_plan_summarize(again).step_cost, summary.step_cost);
+        plm_plan_destroy(again);
+    }
+}
+
+static plm_status search_small(void *context)
+{
+    shop *s = context;
+    plm_plan *plan = NULL;
+    plm_strategy strategy = open_strategy();
+    size_t smallest;
+    plm_status status =
+        plm_plan_for_budget(&s->job, &strategy, &s->device.head, SIZE_MAX, &smallest, &plan);
+    plm_plan_destroy(plan);
+    return status;
+}
+
+static void every_allocation_of_a_search_may_fail(void **state)
+{
+    (void)state;
+    shop s;
+    shop_open(&s, "gpt:layers=1,width=8,heads=1,context=2,vocab=8", 1, 0);
+    sweep_failures(search_small, &s);
+}
+
+/* ---- random strategies, run ---------------------------------------------------------------- */
+
+static void draw_shape(uint64_t *counter, small_shape *shape)
+{
+    *shape = (small_shape){.layers = 3,
+                           .width = 16,
+                           .heads = 2,
+                           .context = 12,
+                           .vocab = 30,
+                           .batch = 4,
+                           .micro_batch = 1 << pick(counter, 3),
+                           .sequence = 12,
+                           .dropout = pick(counter, 2) ? 0.1f : 0,
+                           .attention = (plm_attention_form)pick(counter, 2),
+                           .head_chunks = 1 + pick(counter, 5),
+                           .seed = 1};
+}
+
+/* Opens a run whose blocks each have a choice of their own. */
+static void open_mixed(small_run *run, const small_shape *shape, const uint8_t *bits)
+{
+    small_run_describe(run, shape);
+    run->strategy.recompute_count = (int32_t)shape->layers;
+    memcpy(run->strategy.recompute_of, bits, (size_t)shape->layers);
+    assert_ok(plm_device_create_cpu(1, 0, &run->device));
+    assert_ok(plm_plan_create(&run->job, &run->strategy, run->device, &run->plan));
+    assert_ok(plm_session_create(run->plan, run->device, shape->seed, &run->session));
+    run->summary = plm_plan_summarize(run->plan);
+}
+
+static void run_steps(const small_run *run, const small_shape *shape, double losses[2])
+{
+    small_window window;
+    plm_hyper hyper = plm_hyper_default();
+    for (int step = 0; step < 2; step++) {
+        plm_step_result result;
+        small_window_fill(&window, shape->batch * shape->sequence, shape->vocab, (uint32_t)step);
+        assert_ok(plm_session_step(run->session, step, &hyper, shape->batch, window.tokens,
+                                   window.targets, &result));
+        losses[step] = result.loss;
+    }
+}
+
+static void random_strategies_use_what_they_say_and_recompute_changes_no_bit(void **state)
+{
+    (void)state;
+    uint64_t counter = 1000;
+    double worst = 0;
+    for (int i = 0; i < 200; i++) {
+        small_shape shape;
+        small_run mixed, plain;
+        plm_session_measure measure;
+        double losses[2], wanted[2];
+        uint8_t bits[3], none[3] = {0};
+        draw_shape(&counter, &shape);
+        for (int k = 0; k < 3; k++)
+            assert_ok(plm_recompute_parse(rung_texts[pick(&counter, RUNGS)], &bits[k]));
+        open_mixed(&mixed, &shape, bits);
+        run_steps(&mixed, &shape, losses);
+        assert_ok(plm_session_measure_memory(mixed.session, &measure));
+        assert_int_equal(measure.peak_bytes, mixed.summary.peak_bytes);
+        assert_true(measure.last_granule_written);
+        double over =
+            (double)mixed.summary.transient_bytes / (double)mixed.summary.transient_bound_bytes - 1;
+        worst = over > worst ? over : worst;
+        small_run_close(&mixed);
+        open_mixed(&plain, &shape, none);
+        run_steps(&plain, &shape, wanted);
+        small_run_close(&plain);
+        assert_memory_equal(losses, wanted, sizeof losses);
+    }
+    print_message("transient region at most %.3f %% above its bound\n", 100 * worst);
+    assert_true(worst <= 0.01);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_price_is_the_plans_own_bound_and_cost),
+        cmocka_unit_test(a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step),
+        cmocka_unit_test(nothing_that_fits_is_faster_than_the_choice),
+        cmocka_unit_test(the_smallest_budget_suffices_and_a_byte_less_does_not),
+        cmocka_unit_test(what_is_fixed_stays_fixed),
+        cmocka_unit_test(an_open_strategy_is_not_planned_as_it_stands),
+        cmocka_unit_test(the_chosen_strategy_as_json_is_the_same_plan),
+        cmocka_unit_test(every_allocation_of_a_search_may_fail),
+        cmocka_unit_test(random_strategies_use_what_they_say_and_recompute_changes_no_bit),
+    };
+    return run_test_group(tests);
+}
