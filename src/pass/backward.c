@@ -28,6 +28,7 @@ static void differentiate(plm_graph *graph, int64_t index, plm_tensor *gradients
     }
     if (!reached || !plm_graph_tensor(graph, op.out[0])->needs_gradient)
         return;
+    graph->block = op.block; /* an operation's backward belongs to its block */
     plm__op_gradient(graph, &op, dout, din);
     graph->layer = op.layer;
     for (int32_t i = 0; i < info->inputs; i++)
@@ -47,6 +48,7 @@ plm_status plm_pass_backward(plm_graph *graph)
     memset(gradients, -1, bytes);
     for (int64_t i = forward.end - 1; i >= forward.begin; i--)
         differentiate(graph, i, gradients);
+    graph->block = -1;
     plm_host_free(gradients);
     return plm_graph_status(graph);
 }
