@@ -186,9 +186,9 @@ static plm_status print_profile(const char *path, const snapshot_settings *setti
     plm_status status = plm_torch_profile_read(path, &profile);
     if (status == PLM_OK) {
         *reserved = profile->reserved_peak_bytes;
-        status = settings->json
-                     ? plm_report_profile_json(name, profile, &text)
-                     : plm_report_profile_text(name, profile, cli_style(settings->rows), &text);
+        status = settings->json ? plm_report_torch_profile_json(name, profile, &text)
+                                : plm_report_torch_profile_text(name, profile,
+                                                                cli_style(settings->rows), &text);
     }
     plm_torch_profile_destroy(profile);
     return print_text(status, text, settings->json);

@@ -60,10 +60,12 @@ PLM_MUST_USE plm_status plm_report_stats_json(const char *name, const plm_memory
                                               char **line);
 
 /* *text = what a trace of torch.profiler says: totals, and which operations hold its peak. */
-PLM_MUST_USE plm_status plm_report_profile_text(const char *name, const plm_torch_profile *profile,
-                                                plm_report_style style, char **text);
-PLM_MUST_USE plm_status plm_report_profile_json(const char *name, const plm_torch_profile *profile,
-                                                char **line);
+PLM_MUST_USE plm_status plm_report_torch_profile_text(const char *name,
+                                                      const plm_torch_profile *profile,
+                                                      plm_report_style style, char **text);
+PLM_MUST_USE plm_status plm_report_torch_profile_json(const char *name,
+                                                      const plm_torch_profile *profile,
+                                                      char **line);
 
 #ifdef __cplusplus
 }

@@ -96,8 +96,8 @@ static void add_totals(plm_page *page, const plm_torch_profile *profile)
     plm_page_gap(page);
 }
 
-plm_status plm_report_profile_text(const char *name, const plm_torch_profile *profile,
-                                   plm_report_style style, char **text)
+plm_status plm_report_torch_profile_text(const char *name, const plm_torch_profile *profile,
+                                         plm_report_style style, char **text)
 {
     static const plm_table_column columns[] = {{.title = "operation"},
                                                {.title = "×", .right = true},
@@ -129,7 +129,8 @@ plm_status plm_report_profile_text(const char *name, const plm_torch_profile *pr
     return plm_page_end(&page, text);
 }
 
-plm_status plm_report_profile_json(const char *name, const plm_torch_profile *profile, char **line)
+plm_status plm_report_torch_profile_json(const char *name, const plm_torch_profile *profile,
+                                         char **line)
 {
     op_shares shares = {0};
     plm_json_writer json = {0};
