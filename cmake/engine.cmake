@@ -29,6 +29,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_pass.c
     tests/unit/test_plan.c
     tests/unit/test_recompute.c
+    tests/unit/test_resident.c
     tests/unit/test_run.c
     tests/unit/test_bert.c
     tests/unit/test_check.c
