@@ -161,7 +161,11 @@ static plm_status add_openings(const request *r)
     PLM_TRY(add_treatment(r, "head chunks that the plan chooses", r->job, &strategy));
     strategy = *r->open;
     strategy.attention = PLM_ATTENTION_FUSED;
-    return add_treatment(r, "fused attention", r->job, &strategy);
+    PLM_TRY(add_treatment(r, "fused attention", r->job, &strategy));
+    strategy.micro_batch = strategy.head_chunks = 0;
+    strategy.recompute = PLM_RECOMPUTE_AUTO;
+    strategy.recompute_count = 0;
+    return add_treatment(r, "all of these, as the plan chooses", r->job, &strategy);
 }
 
 static plm_status add_changes(const request *r)

@@ -98,8 +98,9 @@ static void add_strategy(const advice_page *page)
     plm_text recompute = {0};
     plm_table table;
     plm_table_init(&table, columns, 2);
-    add_row(&table, "micro-batch", "%lld sequences, %lld time%s an update",
-            (long long)s->micro_batch, (long long)parts, parts == 1 ? "" : "s");
+    add_row(&table, "micro-batch", "%lld sequence%s, %lld time%s an update",
+            (long long)s->micro_batch, s->micro_batch == 1 ? "" : "s", (long long)parts,
+            parts == 1 ? "" : "s");
     add_recompute(s, &recompute);
     add_row(&table, "recompute", "%s", recompute.status == PLM_OK ? recompute.items : "");
     if (s->head_chunks == 1)
@@ -131,6 +132,14 @@ static void add_difference(plm_table *table, size_t now, size_t other)
                    plm_size_format(difference, text));
 }
 
+/* What is faster and fits was not open to the plan, or it would be the plan. */
+static const char *verdict(const plm_advice *advice, const plm_alternative *other)
+{
+    if (!other->fits)
+        return "does not fit";
+    return other->plan.step_cost < advice->plan.step_cost ? "fits, but not open" : "fits";
+}
+
 static void add_alternatives(const advice_page *page)
 {
     static const plm_table_column columns[] = {
@@ -156,11 +165,7 @@ static void add_alternatives(const advice_page *page)
             plm_table_cell(&table, "%.3g s", other->plan.step_seconds);
         else
             plm_table_cell(&table, "%s", "");
-        plm_table_cell(&table, "%s",
-                       other->fits ? other->plan.step_cost < advice->plan.step_cost
-                                         ? "fits, fixed otherwise"
-                                         : "fits"
-                                   : "does not fit");
+        plm_table_cell(&table, "%s", verdict(advice, other));
     }
     render(page, &table);
 }

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* plimsoll plan and plimsoll profile from outside. */
+#include "base/json.h"
+#include "plimsoll/device_profile.h"
+#include "plimsoll/strategy.h"
+#include "unit/program.h"
+#include "unit/scratch.h"
+
+#define SMALL "gpt:layers=3,width=32,heads=2,context=16,vocab=256"
+
+static char folder[SCRATCH_BYTES]; /* and the cache, so that no machine's calibration is read */
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return scratch_folder(folder) && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char line[SCRATCH_BYTES + 16];
+    snprintf(line, sizeof line, "rm -r '%s'", folder);
+    return system(line) == 0 ? check_no_leak(state) : -1;
+}
+
+static json_t *run_json(const char *command, const char *arguments, int wanted_status)
+{
+    char output[OUTPUT_BYTES], line[700];
+    json_t *root = NULL;
+    snprintf(line, sizeof line, "%s %s --threads 1 --json", command, arguments);
+    assert_int_equal(run_program(line, to_output, output), wanted_status);
+    assert_non_null(strchr(output, '\n'));
+    assert_string_equal(strchr(output, '\n'), "\n"); /* one line */
+    assert_ok(plm_json_read("the answer", output, strlen(output), &root));
+    return root;
+}
+
+static json_int_t number(const json_t *root, const char *key)
+{
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_integer(value))
+        fail_msg("%s is no whole number", key);
+    return json_integer_value(value);
+}
+
+static void a_plan_fits_its_budget_and_says_what_it_turned_down(void **state)
+{
+    (void)state;
+    json_t *free_plan = run_json("plan", SMALL " --batch 8 --budget 1GiB", 0);
+    json_int_t smallest = number(free_plan, "smallest_budget_bytes");
+    json_int_t most = number(free_plan, "predicted_peak_bytes");
+    char arguments[200];
+    snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget %lld",
+             (long long)(smallest + most) / 2);
+    json_t *root = run_json("plan", arguments, 0);
+    assert_true(json_is_true(json_object_get(root, "fits")));
+    assert_true(number(root, "predicted_peak_bytes") <= number(root, "budget_bytes"));
+    assert_true(json_is_null(json_object_get(root, "predicted_step_seconds")));
+    const json_t *others = json_object_get(root, "alternatives");
+    assert_true(json_array_size(others) >= 5);
+    for (size_t i = 0; i < json_array_size(others); i++) {
+        const json_t *other = json_array_get(others, i);
+        bool fits = json_is_true(json_object_get(other, "fits"));
+        assert_int_equal(fits, number(other, "peak_bytes") <= number(root, "budget_bytes"));
+    }
+    json_decref(root);
+    json_decref(free_plan);
+}
+
+static void what_does_not_fit_is_exit_status_one_with_what_would_help(void **state)
+{
+    (void)state;
+    char output[OUTPUT_BYTES];
+    json_t *root = run_json("plan", SMALL " --batch 8 --micro-batch 8 --budget 100KiB", 1);
+    assert_true(json_is_false(json_object_get(root, "fits")));
+    const json_t *treatments = json_object_get(root, "treatments");
+    assert_true(json_array_size(treatments) >= 2);
+    json_int_t before = 0;
+    for (size_t i = 0; i < json_array_size(treatments); i++) {
+        json_int_t peak = number(json_array_get(treatments, i), "peak_bytes");
+        assert_true(peak >= before); /* what helps most first */
+        assert_true(peak < number(root, "smallest_budget_bytes"));
+        before = peak;
+    }
+    json_decref(root);
+    assert_int_equal(run_program("plan " SMALL " --budget 100KiB", to_output, output), 1);
+    assert_non_null(strstr(output, "the smallest budget is"));
+    assert_non_null(strstr(output, "what would help"));
+}
+
+static void a_saved_strategy_trains_with_the_planned_peak(void **state)
+{
+    (void)state;
+    char arguments[400];
+    snprintf(arguments, sizeof arguments,
+             SMALL " --batch 8 --budget 420KiB --save-strategy %s/s.json", folder);
+    json_t *planned = run_json("plan", arguments, 0);
+    snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget 420KiB --strategy %s/s.json",
+             folder);
+    json_t *bill = run_json("bill", arguments, 0);
+    assert_int_equal(number(bill, "peak_bytes"), number(planned, "predicted_peak_bytes"));
+    assert_true(
+        json_equal(json_object_get(bill, "strategy"), json_object_get(planned, "strategy")));
+    json_decref(bill);
+    bill = run_json("bill", SMALL " --batch 8 --budget 420KiB", 0); /* plans by itself, alike */
+    assert_true(
+        json_equal(json_object_get(bill, "strategy"), json_object_get(planned, "strategy")));
+    json_decref(bill);
+    json_decref(planned);
+}
+
+static void calibration_is_found_by_the_plans_that_follow(void **state)
+{
+    (void)state;
+    char path[SCRATCH_BYTES + 64], line[400], output[OUTPUT_BYTES];
+    json_decref(run_json("profile", "--calibrate --seconds 0.1", 0));
+    json_t *root = run_json("plan", SMALL " --budget 1GiB", 0);
+    assert_true(json_is_real(json_object_get(root, "predicted_step_seconds")));
+    json_decref(root);
+    root = run_json("profile", SMALL " --steps 1", 0);
+    assert_true(json_is_real(json_object_get(root, "predicted_step_seconds")));
+    assert_true(json_real_value(json_object_get(root, "step_seconds")) > 0);
+    json_decref(root);
+    snprintf(path, sizeof path, "%s/plimsoll/cpu.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{}", file);
+    fclose(file);
+    root = run_json("plan", SMALL " --budget 1GiB", 0); /* passed over */
+    assert_true(json_is_null(json_object_get(root, "predicted_step_seconds")));
+    json_decref(root);
+    snprintf(line, sizeof line, "plan " SMALL " --budget 1GiB --profile %s", path);
+    assert_int_equal(run_program(line, to_error, output), 2);
+    assert_non_null(strstr(output, "lacks name"));
+    assert_int_equal(unlink(path), 0);
+}
+
+static void wrong_use_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *wanted;
+    } cases[] = {
+        {"plan " SMALL, "--budget"},
+        {"plan " SMALL " --budget 1GiB --head-chunks 0", "head-chunks"},
+        {"plan " SMALL " --budget 1GiB --recompute all", "recompute"},
+        {"plan " SMALL " --budget 1GiB --strategy /nowhere.json", "/nowhere.json"},
+        {"profile", "MODEL"},
+        {"profile " SMALL " --calibrate", "--calibrate"},
+        {"profile " SMALL " --recompute auto", "choices"},
+    };
+    char output[OUTPUT_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(run_program(cases[i].line, to_error, output), 2);
+        if (!strstr(output, cases[i].wanted))
+            fail_msg("%s: wanted '%s' in '%s'", cases[i].line, cases[i].wanted, output);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_fits_its_budget_and_says_what_it_turned_down),
+        cmocka_unit_test(what_does_not_fit_is_exit_status_one_with_what_would_help),
+        cmocka_unit_test(a_saved_strategy_trains_with_the_planned_peak),
+        cmocka_unit_test(calibration_is_found_by_the_plans_that_follow),
+        cmocka_unit_test(wrong_use_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
