@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where what calibration measured lies, and reading it. */
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -42,11 +40,6 @@ plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT])
     if (status != PLM_OK)
         return status;
     snprintf(path, CLI_PATH_TEXT, "%s%.3000s/plimsoll/cpu.json", folder[0] ? "" : ".", folder);
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        (void)mkdir(path, 0777); /* one that cannot be made is told by the file that is written */
-        *slash = '/';
-    }
     return PLM_OK;
 }
 

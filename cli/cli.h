@@ -92,8 +92,7 @@ plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy);
 
 enum { CLI_PATH_TEXT = 4096 };
 
-/* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache, whose folder
- * is made when it is not there. */
+/* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache. */
 plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
 
 /*

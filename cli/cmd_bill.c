@@ -100,7 +100,7 @@ static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t 
 
 static plm_status make_plan(const plm_model *model, const bill_settings *settings,
                             const plm_strategy *strategy, const plm_device_profile *profile,
-                            plm_plan **plan, plm_error *refusal)
+                            plm_plan **plan, plm_advice **treatments, plm_error *refusal)
 {
     plm_job job = {.network = plm_model_network(model),
                    .batch = settings->batch,
@@ -115,6 +115,11 @@ static plm_status make_plan(const plm_model *model, const bill_settings *setting
         plm_device_use_profile(device, profile);
     if (status == PLM_OK)
         status = plan_within(&job, *strategy, settings->budget_bytes, device, plan, refusal);
+    if (status == PLM_OK) {
+        plm_plan_summary made = plm_plan_summarize(*plan);
+        status =
+            plm_advise_treatments(&job, &made.strategy, device, settings->budget_bytes, treatments);
+    }
     plm_device_destroy(device);
     return status;
 }
@@ -126,11 +131,14 @@ static plm_status write_page(const plm_bill *bill, const char *model, const char
     return plm_export_page(path, model, &source, 1);
 }
 
-static plm_status print_bill(const plm_plan *plan, const char *model, const bill_settings *settings)
+static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments, const char *model,
+                             const bill_settings *settings)
 {
     plm_bill *bill = NULL;
     char *text = NULL;
     plm_status status = plm_plan_bill(plan, model, settings->budget_bytes, &bill);
+    if (status == PLM_OK)
+        bill->treatments = treatments;
     if (status == PLM_OK && settings->report)
         status = write_page(bill, model, settings->report);
     if (status == PLM_OK)
@@ -150,6 +158,7 @@ int cmd_bill(int argc, char **argv)
     plm_model model;
     plm_strategy strategy;
     plm_plan *plan = NULL;
+    plm_advice *treatments = NULL;
     plm_error refusal = {0};
     plm_device_profile rates;
     const plm_device_profile *profile = NULL;
@@ -164,9 +173,10 @@ int cmd_bill(int argc, char **argv)
     if (status == PLM_OK)
         cli_enlarge(&model, settings.sequence);
     if (status == PLM_OK)
-        status = make_plan(&model, &settings, &strategy, profile, &plan, &refusal);
+        status = make_plan(&model, &settings, &strategy, profile, &plan, &treatments, &refusal);
     if (status == PLM_OK)
-        status = print_bill(plan, operands.items[0], &settings);
+        status = print_bill(plan, treatments, operands.items[0], &settings);
+    plm_advice_destroy(treatments);
     plm_plan_destroy(plan);
     if (status != PLM_OK || refusal.status == PLM_OK)
         return cli_finish(status);

@@ -41,6 +41,14 @@ typedef struct plm_advice {
 PLM_MUST_USE plm_status plm_advise(const plm_job *job, const plm_strategy *strategy,
                                    plm_device *device, size_t budget_bytes, plm_advice **advice);
 
+/*
+ * *advice = the treatments of one strategy, whose choices are all made: what its plan would be with
+ * one choice more in memory's favour, smallest peak first. `budget_bytes` 0: none. As above.
+ */
+PLM_MUST_USE plm_status plm_advise_treatments(const plm_job *job, const plm_strategy *strategy,
+                                              plm_device *device, size_t budget_bytes,
+                                              plm_advice **advice);
+
 /* NULL is allowed. */
 void plm_advice_destroy(plm_advice *advice);
 

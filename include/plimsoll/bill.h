@@ -29,6 +29,8 @@ typedef struct plm_bill {
     size_t budget_bytes; /* 0: none was stated */
     bool fits;           /* peak within the budget; true when none was stated */
     char model[128];     /* "" when not known */
+    const struct plm_advice
+        *treatments; /* of plm_advise_treatments, borrowed; NULL: not asked for */
 } plm_bill;
 
 /* *bill = the bill of a trace, which it takes over (destroyed on failure too).

@@ -57,7 +57,8 @@ PLM_MUST_USE plm_status plm_device_profile_json(const plm_device_profile *profil
 /* NULL is allowed. */
 void plm_device_profile_json_free(char *line);
 
-/* Writes a profile as such a file, whole or not at all. PLM_ERROR_IO. */
+/* Writes a profile as such a file, whole or not at all; folders on its way are made. PLM_ERROR_IO.
+ */
 PLM_MUST_USE plm_status plm_device_profile_save(const plm_device_profile *profile,
                                                 const char *path);
 

@@ -62,6 +62,12 @@ enum { PLM_RECOMPUTE_TEXT = 24 };
 /* The shortest text that reads as these bits, into the caller's buffer, which is returned. */
 const char *plm_recompute_format(uint8_t bits, char text[PLM_RECOMPUTE_TEXT]);
 
+/* "none", "mlp in every block", or "block in 4 blocks, then act in 8 blocks", what does not fit cut
+ * off, into the caller's buffer, which is returned. */
+enum { PLM_RECOMPUTE_LIST_TEXT = 160 };
+const char *plm_strategy_recompute_format(const plm_strategy *strategy,
+                                          char text[PLM_RECOMPUTE_LIST_TEXT]);
+
 /* The bits that hold for block `block`. */
 uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block);
 

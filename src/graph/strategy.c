@@ -128,6 +128,38 @@ uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block)
     return block < strategy->recompute_count ? strategy->recompute_of[block] : strategy->recompute;
 }
 
+/* The end of the run of equal blocks that begins at `first`. */
+static int32_t end_of_run(const plm_strategy *strategy, int32_t first)
+{
+    int32_t next = first;
+    while (next < strategy->recompute_count &&
+           strategy->recompute_of[next] == strategy->recompute_of[first])
+        next++;
+    return next;
+}
+
+const char *plm_strategy_recompute_format(const plm_strategy *strategy,
+                                          char text[PLM_RECOMPUTE_LIST_TEXT])
+{
+    char rung[PLM_RECOMPUTE_TEXT];
+    size_t length = 0;
+    if (strategy->recompute_count == 0)
+        snprintf(text, PLM_RECOMPUTE_LIST_TEXT, "%s%s",
+                 plm_recompute_format(strategy->recompute, rung),
+                 strategy->recompute ? " in every block" : "");
+    for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
+        next = end_of_run(strategy, first);
+        int wrote = snprintf(text + length, PLM_RECOMPUTE_LIST_TEXT - length, "%s%s in %d block%s",
+                             first ? ", then " : "",
+                             plm_recompute_format(strategy->recompute_of[first], rung),
+                             (int)(next - first), next - first == 1 ? "" : "s");
+        length += (size_t)wrote;
+        if (length >= PLM_RECOMPUTE_LIST_TEXT)
+            break;
+    }
+    return text;
+}
+
 /* One {"rung": "block", "blocks": 4} of the list. */
 static plm_status read_run(const char *what, const json_t *run, plm_strategy *strategy)
 {
@@ -222,9 +254,7 @@ static void write_recompute(plm_json_writer *writer, const plm_strategy *strateg
     }
     plm_json_begin_array(writer, "recompute");
     for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
-        for (next = first; next < strategy->recompute_count &&
-                           strategy->recompute_of[next] == strategy->recompute_of[first];)
-            next++;
+        next = end_of_run(strategy, first);
         plm_json_begin_object(writer, NULL);
         plm_json_text(writer, "rung", plm_recompute_format(strategy->recompute_of[first], text));
         plm_json_int(writer, "blocks", next - first);

@@ -37,12 +37,10 @@ static bool same_choices(const plm_strategy *a, const plm_strategy *b, int32_t b
            a->attention == b->attention;
 }
 
-/* Plans a strategy that was turned down. What cannot be planned is no alternative. */
-static plm_status add_other(const request *r, const char *what, const plm_strategy *strategy)
+/* Plans a strategy for the request's job. What cannot be planned is no alternative. */
+static plm_status add_other_job(const request *r, const char *what, const plm_strategy *strategy)
 {
     plm_plan *plan = NULL;
-    if (same_choices(strategy, &r->advice->plan.strategy, strategy->recompute_count))
-        return PLM_OK;
     plm_status status = plm_plan_create(r->job, strategy, r->device, &plan);
     if (status == PLM_ERROR_ARGUMENT || status == PLM_ERROR_UNSUPPORTED ||
         status == PLM_ERROR_OVERFLOW)
@@ -55,6 +53,14 @@ static plm_status add_other(const request *r, const char *what, const plm_strate
     r->advice->alternative_count++;
     plm_plan_destroy(plan);
     return PLM_OK;
+}
+
+/* The same of a strategy that differs from the chosen one. */
+static plm_status add_other(const request *r, const char *what, const plm_strategy *strategy)
+{
+    if (same_choices(strategy, &r->advice->plan.strategy, strategy->recompute_count))
+        return PLM_OK;
+    return add_other_job(r, what, strategy);
 }
 
 static plm_status add_micro_batch(const request *r, int64_t micro_batch)
@@ -178,6 +184,63 @@ static plm_status add_changes(const request *r)
     return add_treatment(r, "sgd, which holds one moment less", &job, r->open);
 }
 
+/* ---- of a strategy as it stands ------------------------------------------------------------- */
+
+/* Keeps the last alternative only when it needs less than the strategy itself. */
+static void drop_unless_smaller(plm_advice *advice, int before)
+{
+    if (advice->alternative_count > before &&
+        advice->alternatives[before].plan.peak_bytes >= advice->plan.peak_bytes)
+        advice->alternative_count = before;
+}
+
+/* Half the micro-batch; each heavier recompute; a cut head; fused attention; another optimizer. */
+static plm_status add_cures(const request *r)
+{
+    plm_advice *advice = r->advice;
+    const plm_strategy base = *r->open;
+    static const char *const rungs[] = {"act", "mlp", "mlp+attention", "block"};
+    plm_strategy other = base;
+    int before = advice->alternative_count;
+    for (int64_t ways = 2; ways <= base.micro_batch; ways++) {
+        if (base.micro_batch % ways != 0)
+            continue;
+        char what[PLM_ALTERNATIVE_TEXT];
+        other.micro_batch = base.micro_batch / ways;
+        snprintf(what, sizeof what, "micro-batch %" PRId64, other.micro_batch);
+        PLM_TRY(add_other(r, what, &other));
+        break;
+    }
+    drop_unless_smaller(advice, before);
+    for (size_t i = 0; i < sizeof rungs / sizeof *rungs; i++) {
+        char what[PLM_ALTERNATIVE_TEXT];
+        other = base;
+        other.recompute_count = 0;
+        PLM_TRY(plm_recompute_parse(rungs[i], &other.recompute));
+        snprintf(what, sizeof what, "recompute %s in every block", rungs[i]);
+        before = advice->alternative_count;
+        PLM_TRY(add_other(r, what, &other));
+        drop_unless_smaller(advice, before);
+    }
+    before = advice->alternative_count;
+    other = base;
+    other.head_chunks = base.head_chunks < 8 ? 8 : 4 * base.head_chunks;
+    PLM_TRY(add_other(r, "the head in more chunks", &other));
+    drop_unless_smaller(advice, before);
+    before = advice->alternative_count;
+    other = base;
+    other.attention = PLM_ATTENTION_FUSED;
+    PLM_TRY(add_other(r, "fused attention", &other));
+    drop_unless_smaller(advice, before);
+    if (r->job->optimizer == PLM_OPTIMIZER_SGD)
+        return PLM_OK;
+    plm_job job = *r->job;
+    request changed = *r;
+    job.optimizer = PLM_OPTIMIZER_SGD;
+    changed.job = &job;
+    return add_other_job(&changed, "sgd, which holds one moment less", &base);
+}
+
 /* ---- in order ------------------------------------------------------------------------------ */
 
 static int larger_first(const void *left, const void *right)
@@ -240,6 +303,30 @@ plm_status plm_advise(const plm_job *job, const plm_strategy *strategy, plm_devi
     r.advice = NULL;
 done:
     plm_search_destroy(search);
+    plm_advice_destroy(r.advice);
+    return status;
+}
+
+plm_status plm_advise_treatments(const plm_job *job, const plm_strategy *strategy,
+                                 plm_device *device, size_t budget_bytes, plm_advice **advice)
+{
+    request r = {.job = job, .open = strategy, .device = device};
+    plm_plan *plan = NULL;
+    plm_status status;
+    PLM_TRY(plm_plan_create(job, strategy, device, &plan));
+    PLM_TRY_DONE(plm_host_alloc(sizeof *r.advice, &r.advice));
+    r.advice->budget_bytes = budget_bytes ? budget_bytes : SIZE_MAX;
+    r.advice->timed = device->profile != NULL;
+    r.advice->plan = plm_plan_summarize(plan);
+    r.advice->smallest_budget_bytes = r.advice->plan.peak_bytes;
+    r.advice->fits = r.advice->plan.peak_bytes <= r.advice->budget_bytes;
+    PLM_TRY_DONE(add_cures(&r));
+    qsort(r.advice->alternatives, (size_t)r.advice->alternative_count,
+          sizeof *r.advice->alternatives, smaller_first);
+    *advice = r.advice;
+    r.advice = NULL;
+done:
+    plm_plan_destroy(plan);
     plm_advice_destroy(r.advice);
     return status;
 }

@@ -251,9 +251,27 @@ void plm_device_profile_json_free(char *line)
     plm_host_free(line);
 }
 
+enum { PATH_TEXT = 4096 };
+
+/* Makes what is missing of a file's folders. */
+static plm_status make_folders(const char *path)
+{
+    char folder[PATH_TEXT];
+    PLM_FAIL_IF(strlen(path) >= sizeof folder, PLM_ERROR_ARGUMENT,
+                "wanted a path of under %d characters, found '%.40s...'", PATH_TEXT, path);
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        PLM_TRY(plm_folder_make(folder));
+        *slash = '/';
+    }
+    return PLM_OK;
+}
+
 plm_status plm_device_profile_save(const plm_device_profile *profile, const char *path)
 {
     char *line = NULL;
+    PLM_TRY(make_folders(path));
     PLM_TRY(plm_device_profile_json(profile, &line));
     plm_status status = plm_file_write(path, line, strlen(line));
     plm_host_free(line);

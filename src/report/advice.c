@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "plimsoll/report.h"
 #include "plimsoll/size.h"
-#include "report/table.h"
+#include "report/advice_internal.h"
 #include "report/wrap.h"
 
 enum { INDENT = 2 };
@@ -26,32 +26,18 @@ static void add_heading(const advice_page *page, const char *text)
                  page->table.colour ? "\x1b[0m" : "");
 }
 
-static void render(const advice_page *page, plm_table *table)
+static void render_into(plm_table *table, plm_table_style style, plm_text *out)
 {
-    plm_status status = plm_table_render(table, page->table, page->out);
+    plm_status status = plm_table_render(table, style, out);
     if (status != PLM_OK)
-        page->out->status = status;
+        out->status = status;
     plm_table_fini(table);
-    plm_text_add(page->out, "\n");
+    plm_text_add(out, "\n");
 }
 
-/* "none", or "block in the first 4 of 12 blocks, act in the others" */
-static void add_recompute(const plm_strategy *s, plm_text *out)
+static void render(const advice_page *page, plm_table *table)
 {
-    char text[PLM_RECOMPUTE_TEXT];
-    if (s->recompute_count == 0) {
-        plm_text_add(out, "%s%s", plm_recompute_format(s->recompute, text),
-                     s->recompute ? " in every block" : "");
-        return;
-    }
-    for (int32_t first = 0, next; first < s->recompute_count; first = next) {
-        for (next = first;
-             next < s->recompute_count && s->recompute_of[next] == s->recompute_of[first];)
-            next++;
-        plm_text_add(out, "%s%s in %d block%s", first ? ", then " : "",
-                     plm_recompute_format(s->recompute_of[first], text), (int)(next - first),
-                     next - first == 1 ? "" : "s");
-    }
+    render_into(table, page->table, page->out);
 }
 
 static void add_row(plm_table *table, const char *what, const char *format, ...) PLM_PRINTF(3, 4);
@@ -95,14 +81,13 @@ static void add_strategy(const advice_page *page)
     const plm_plan_summary *plan = &page->advice->plan;
     const plm_strategy *s = &plan->strategy;
     int64_t parts = plan->batch / s->micro_batch;
-    plm_text recompute = {0};
+    char recompute[PLM_RECOMPUTE_LIST_TEXT];
     plm_table table;
     plm_table_init(&table, columns, 2);
     add_row(&table, "micro-batch", "%lld sequence%s, %lld time%s an update",
             (long long)s->micro_batch, s->micro_batch == 1 ? "" : "s", (long long)parts,
             parts == 1 ? "" : "s");
-    add_recompute(s, &recompute);
-    add_row(&table, "recompute", "%s", recompute.status == PLM_OK ? recompute.items : "");
+    add_row(&table, "recompute", "%s", plm_strategy_recompute_format(s, recompute));
     if (s->head_chunks == 1)
         add_row(&table, "head", "whole");
     else
@@ -110,9 +95,6 @@ static void add_strategy(const advice_page *page)
     add_row(&table, "attention", "%s", plm_attention_text(s->attention));
     add_row(&table, "precision", "%s", plm_dtype_text(s->precision));
     add_figures(page, &table);
-    if (recompute.status != PLM_OK)
-        page->out->status = recompute.status;
-    plm_text_fini(&recompute);
     render(page, &table);
 }
 
@@ -132,15 +114,20 @@ static void add_difference(plm_table *table, size_t now, size_t other)
                    plm_size_format(difference, text));
 }
 
-/* What is faster and fits was not open to the plan, or it would be the plan. */
+/* What is faster and fits was not open to the plan, or it would be the plan. Without a budget there
+ * is nothing to say. */
 static const char *verdict(const plm_advice *advice, const plm_alternative *other)
 {
+    if (advice->budget_bytes == SIZE_MAX)
+        return "";
     if (!other->fits)
         return "does not fit";
-    return other->plan.step_cost < advice->plan.step_cost ? "fits, but not open" : "fits";
+    bool searched = advice->looked_at.priced > 0;
+    return searched && other->plan.step_cost < advice->plan.step_cost ? "fits, but not open"
+                                                                      : "fits";
 }
 
-static void add_alternatives(const advice_page *page)
+void plm__advice_add_table(const plm_advice *advice, plm_table_style style, plm_text *out)
 {
     static const plm_table_column columns[] = {
         {.title = "instead"},
@@ -150,7 +137,6 @@ static void add_alternatives(const advice_page *page)
         {.title = "step", .right = true},
         {0},
     };
-    const plm_advice *advice = page->advice;
     plm_table table;
     char peak[PLM_SIZE_TEXT];
     plm_table_init(&table, columns, sizeof columns / sizeof *columns);
@@ -167,7 +153,7 @@ static void add_alternatives(const advice_page *page)
             plm_table_cell(&table, "%s", "");
         plm_table_cell(&table, "%s", verdict(advice, other));
     }
-    render(page, &table);
+    render_into(&table, style, out);
 }
 
 /* What would help when nothing fits. */
@@ -215,7 +201,7 @@ static void add_page(const advice_page *page, const char *model)
     if (advice->alternative_count > 0)
         add_heading(page, advice->fits ? "turned down" : "what would help, most first");
     if (advice->fits && advice->alternative_count > 0)
-        add_alternatives(page);
+        plm__advice_add_table(advice, page->table, page->out);
     else if (advice->alternative_count > 0)
         add_treatments(page);
     plm_text_add(page->out, "%lld strategies priced from %lld plans; %lld of them no other beats\n",
@@ -282,6 +268,15 @@ static plm_status write_other(plm_json_writer *json, const plm_advice *advice,
     return PLM_OK;
 }
 
+plm_status plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice)
+{
+    plm_json_begin_array(json, key);
+    for (int i = 0; i < advice->alternative_count; i++)
+        PLM_TRY(write_other(json, advice, &advice->alternatives[i]));
+    plm_json_end(json);
+    return PLM_OK;
+}
+
 static plm_status write_all(plm_json_writer *json, const plm_advice *advice, const char *model)
 {
     const plm_plan_summary *plan = &advice->plan;
@@ -295,10 +290,7 @@ static plm_status write_all(plm_json_writer *json, const plm_advice *advice, con
     plm_json_bytes(json, "budget_bytes", advice->budget_bytes);
     plm_json_bytes(json, "smallest_budget_bytes", advice->smallest_budget_bytes);
     PLM_TRY(write_strategy(&plan->strategy, json));
-    plm_json_begin_array(json, advice->fits ? "alternatives" : "treatments");
-    for (int i = 0; i < advice->alternative_count; i++)
-        PLM_TRY(write_other(json, advice, &advice->alternatives[i]));
-    plm_json_end(json);
+    PLM_TRY(plm__advice_write(json, advice->fits ? "alternatives" : "treatments", advice));
     plm_json_end(json);
     return PLM_OK;
 }

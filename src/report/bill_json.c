@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "report/advice_internal.h"
 #include "report/bill_internal.h"
 
 /* The line of each role, its own maximum. */
@@ -137,6 +138,8 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
         PLM_TRY_DONE(write_run(bill, &json));
     write_figures(bill, &json);
     plm_json_text(&json, "verdict", verdict.items);
+    if (bill->treatments)
+        PLM_TRY_DONE(plm__advice_write(&json, "treatments", bill->treatments));
     write_peak(bill, &json);
     plm_json_end(&json);
     status = plm_json_finish(&json, line);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plimsoll/size.h"
+#include "report/advice_internal.h"
 #include "report/bill_internal.h"
 #include "report/table.h"
 #include "report/wrap.h"
@@ -53,7 +54,7 @@ static void add_head(const bill_page *page)
     const plm_plan_summary *plan = &page->bill->plan;
     const plm_strategy *strategy = &plan->strategy;
     plm_text head = {0}, run = {0};
-    char recompute[PLM_RECOMPUTE_TEXT];
+    char recompute[PLM_RECOMPUTE_LIST_TEXT];
     plm_text_add(&head, "%s, ", page->bill->model[0] ? page->bill->model : "model");
     plm_text_count(&head, plan->parameter_count);
     plm_text_add(&head, " parameters");
@@ -66,10 +67,10 @@ static void add_head(const bill_page *page)
                      (long long)strategy->micro_batch);
     plm_text_add(&run, " · sequence %lld · %s · %s attention", (long long)plan->sequence,
                  plm_dtype_text(strategy->precision), plm_attention_text(strategy->attention));
-    if (strategy->recompute_count > 0)
-        plm_text_add(&run, " · recompute chosen by block");
-    else if (strategy->recompute)
-        plm_text_add(&run, " · recompute %s", plm_recompute_format(strategy->recompute, recompute));
+    if (strategy->recompute_count > 0 || strategy->recompute)
+        plm_text_add(&run, " · recompute %s", plm_strategy_recompute_format(strategy, recompute));
+    if (strategy->head_chunks > 1)
+        plm_text_add(&run, " · head in %lld chunks", (long long)strategy->head_chunks);
     if (page->bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
         plm_text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
     if (head.status == PLM_OK && run.status == PLM_OK) {
@@ -439,6 +440,11 @@ static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
     PLM_TRY(add_live(page, rows));
     plm__bill_add_verdict(page->bill, rows, &verdict);
     add_words(page, &verdict);
+    if (page->bill->treatments && page->bill->treatments->alternative_count > 0) {
+        plm_text_add(page->out, "\n");
+        add_heading(page, "What would shrink the peak, each alone");
+        plm__advice_add_table(page->bill->treatments, page->table, page->out);
+    }
     return plm_text_status(page->out);
 }
 
