@@ -93,16 +93,16 @@ static void a_saved_strategy_trains_with_the_planned_peak(void **state)
     (void)state;
     char arguments[400];
     snprintf(arguments, sizeof arguments,
-             SMALL " --batch 8 --budget 420KiB --save-strategy %s/s.json", folder);
+             SMALL " --batch 8 --budget 900KiB --save-strategy %s/s.json", folder);
     json_t *planned = run_json("plan", arguments, 0);
-    snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget 420KiB --strategy %s/s.json",
+    snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget 900KiB --strategy %s/s.json",
              folder);
     json_t *bill = run_json("bill", arguments, 0);
     assert_int_equal(number(bill, "peak_bytes"), number(planned, "predicted_peak_bytes"));
     assert_true(
         json_equal(json_object_get(bill, "strategy"), json_object_get(planned, "strategy")));
     json_decref(bill);
-    bill = run_json("bill", SMALL " --batch 8 --budget 420KiB", 0); /* plans by itself, alike */
+    bill = run_json("bill", SMALL " --batch 8 --budget 900KiB", 0); /* plans by itself, alike */
     assert_true(
         json_equal(json_object_get(bill, "strategy"), json_object_get(planned, "strategy")));
     json_decref(bill);
