@@ -12,6 +12,9 @@ set(PLM_ENGINE_FILES
     cli/cmd_plan.c
     cli/cmd_profile.c
     cli/cmd_train.c
+    src/report/profile_json.c
+    src/report/profile_rows.c
+    src/report/profile_text.c
     bench/bench_ops.c
     bench/bench_plan.c
     bench/bench_search.c
@@ -20,6 +23,8 @@ set(PLM_ENGINE_FILES
     tests/unit/test_chunk.c
     tests/unit/test_cli_train.c
     tests/unit/test_cmd_bill.c
+    tests/unit/test_cmd_plan.c
+    tests/unit/test_cost.c
     tests/unit/test_data.c
     tests/unit/test_device.c
     tests/unit/test_graph.c
@@ -28,6 +33,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_ops.c
     tests/unit/test_pass.c
     tests/unit/test_plan.c
+    tests/unit/test_profile.c
     tests/unit/test_recompute.c
     tests/unit/test_resident.c
     tests/unit/test_run.c
