@@ -30,7 +30,10 @@ plm_status plm_torch_file_kind(const char *path, plm_torch_file *kind)
     const char *bytes = (const char *)stream.next;
     plm_torch_file found = PLM_TORCH_SNAPSHOT;
     left = left < SNIFFED_BYTES ? left : SNIFFED_BYTES;
-    if (left > 0 && (bytes[0] == '{' || bytes[0] == '[')) {
+    size_t blanks = 0;
+    while (blanks < left && strchr(" \t\r\n\xef\xbb\xbf", bytes[blanks]) && bytes[blanks])
+        blanks++;
+    if (blanks < left && (bytes[blanks] == '{' || bytes[blanks] == '[')) {
         if (has_words(bytes, left, "\"traceEvents\"") ||
             has_words(bytes, left, "\"schemaVersion\""))
             found = PLM_TORCH_PROFILE;
