@@ -56,6 +56,7 @@ int cli_print_completion(const cli_command *commands);
 
 /* The commands. */
 int cmd_bill(int argc, char **argv);
+int cmd_curve(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_profile(int argc, char **argv);

@@ -14,6 +14,7 @@ static const cli_command commands[] = {
     {"plan", "the fastest way to train within a budget, and what was turned down", cmd_plan},
     {"train", "plan for a budget, then train inside it", cmd_train},
     {"profile", "one measured step: time and memory of each operation", cmd_profile},
+    {"curve", "how memory and time grow with batch or length", cmd_curve},
 #endif
     {"snapshot", "who holds memory in a PyTorch recording, and why it ran out", cmd_snapshot},
     {"replay", "what other allocator settings would have done for a recorded run", cmd_replay},

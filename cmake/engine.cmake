@@ -9,6 +9,7 @@ set(PLM_ENGINE_FOLDERS graph device pass plan run model data train)
 set(PLM_ENGINE_FILES
     cli/calibration.c
     cli/cmd_bill.c
+    cli/cmd_curve.c
     cli/cmd_plan.c
     cli/cmd_profile.c
     cli/cmd_train.c

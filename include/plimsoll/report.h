@@ -15,6 +15,7 @@
 
 #include "plimsoll/advice.h"
 #include "plimsoll/bill.h"
+#include "plimsoll/curve.h"
 #include "plimsoll/profile.h"
 
 #ifdef __cplusplus
@@ -74,6 +75,13 @@ PLM_MUST_USE plm_status plm_report_advice_text(const plm_advice *advice, const c
                                                plm_report_style style, char **text);
 PLM_MUST_USE plm_status plm_report_advice_json(const plm_advice *advice, const char *model,
                                                char **line);
+
+/* *text = a growth curve as a chart with its parts in words; *line = the same as JSON on one line.
+ * Owned by the caller. PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_report_curve_text(const plm_curve *curve, const char *model,
+                                              plm_report_style style, char **text);
+PLM_MUST_USE plm_status plm_report_curve_json(const plm_curve *curve, const char *model,
+                                              char **line);
 
 /* Frees what a report gave; NULL is allowed. */
 void plm_report_free(char *text);

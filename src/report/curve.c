@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Growth curves as a chart for a terminal and as JSON. */
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "plimsoll/report.h"
+#include "plimsoll/size.h"
+#include "report/table.h"
+
+enum { INDENT = 2, BAR_CELLS = 40 };
+
+static const char *axis_text(plm_curve_axis axis)
+{
+    return axis == PLM_CURVE_BATCH ? "batch" : "sequence";
+}
+
+static void add_points(const plm_curve *curve, plm_table *table)
+{
+    char peak[PLM_SIZE_TEXT];
+    const plm_curve_point *last = &curve->points[curve->count - 1];
+    for (int i = 0; i < curve->count; i++) {
+        const plm_curve_point *point = &curve->points[i];
+        bool over = curve->budget_bytes > 0 && point->plan.peak_bytes > curve->budget_bytes;
+        plm_table_row(table, over ? PLM_TABLE_DIM : PLM_TABLE_PLAIN);
+        plm_table_cell(table, "%lld", (long long)point->x);
+        plm_table_cell(table, "%s", plm_size_format(point->plan.peak_bytes, peak));
+        plm_table_bar(table, (double)point->plan.peak_bytes / (double)last->plan.peak_bytes);
+        if (curve->timed)
+            plm_table_cell(table, "%.3g s", point->plan.step_seconds);
+        else
+            plm_table_cell(table, "%.3f",
+                           (double)point->plan.step_cost / (double)last->plan.step_cost);
+        plm_table_cell(table, "%s", over ? "over the budget" : "");
+    }
+}
+
+/* What the fit says in words. */
+static void add_parts(const plm_curve *curve, plm_text *out)
+{
+    char size[PLM_SIZE_TEXT];
+    double last = (double)curve->points[curve->count - 1].x;
+    double linear = curve->linear > 0 ? curve->linear : 0;
+    plm_text_add(out, "at %.0f: %.0f %% constant, %.0f %% in proportion, %.0f %% with the square\n",
+                 last, 100 * (1 - curve->linear_share - curve->quadratic_share),
+                 100 * curve->linear_share, 100 * curve->quadratic_share);
+    plm_text_add(
+        out, "each further unit of %s takes %s", axis_text(curve->axis),
+        plm_size_format((size_t)(linear + 2 * (curve->quadratic > 0 ? curve->quadratic : 0) * last),
+                        size));
+    plm_text_add(out, "; the fit is within %.1f %% of the plans\n", 100 * curve->worst_error);
+    plm_text_add(out, "forecast for twice as much, %.0f: %s\n", 2 * last,
+                 plm_size_format((size_t)plm_curve_peak_at(curve, 2 * last), size));
+    if (curve->budget_bytes == 0)
+        return;
+    plm_size_format(curve->budget_bytes, size);
+    if (curve->largest_x == 0)
+        plm_text_add(out, "none fits %s\n", size);
+    else
+        plm_text_add(out, "the largest %s that fits %s: %lld%s\n", axis_text(curve->axis), size,
+                     (long long)curve->largest_x,
+                     (double)curve->largest_x == last ? " or more" : "");
+}
+
+plm_status plm_report_curve_text(const plm_curve *curve, const char *model, plm_report_style style,
+                                 char **text)
+{
+    const plm_table_column columns[] = {
+        {.title = axis_text(curve->axis), .right = true},
+        {.title = "peak", .right = true},
+        {.bar_cells = BAR_CELLS},
+        {.title = curve->timed ? "step" : "step, relative", .right = true},
+        {0},
+    };
+    plm_text out = {0};
+    plm_table table;
+    plm_status status;
+    plm_text_add(&out, "%s%.128s over %s%s\n", style.colour ? "\x1b[1m" : "", model,
+                 axis_text(curve->axis), style.colour ? "\x1b[0m" : "");
+    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    add_points(curve, &table);
+    PLM_TRY_DONE(plm_table_render(
+        &table, (plm_table_style){.colour = style.colour, .indent_cells = INDENT}, &out));
+    plm_text_add(&out, "\n");
+    add_parts(curve, &out);
+    PLM_TRY_DONE(plm_text_status(&out));
+    *text = out.items;
+    out = (plm_text){0};
+done:
+    plm_table_fini(&table);
+    plm_text_fini(&out);
+    return status;
+}
+
+static void write_point(plm_json_writer *json, const plm_curve *curve, const plm_curve_point *point)
+{
+    plm_json_begin_object(json, NULL);
+    plm_json_int(json, axis_text(curve->axis), point->x);
+    plm_json_bytes(json, "peak_bytes", point->plan.peak_bytes);
+    plm_json_bytes(json, "transient_bytes", point->plan.transient_bytes);
+    if (curve->timed)
+        plm_json_real(json, "step_seconds", point->plan.step_seconds);
+    else
+        plm_json_text(json, "step_seconds", NULL);
+    plm_json_end(json);
+}
+
+plm_status plm_report_curve_json(const plm_curve *curve, const char *model, char **line)
+{
+    plm_json_writer json = {0};
+    plm_json_begin_object(&json, NULL);
+    plm_json_text(&json, "model", model);
+    plm_json_text(&json, "vary", axis_text(curve->axis));
+    plm_json_real(&json, "constant_bytes", curve->constant);
+    plm_json_real(&json, "linear_bytes", curve->linear);
+    plm_json_real(&json, "quadratic_bytes", curve->quadratic);
+    plm_json_real(&json, "linear_share", curve->linear_share);
+    plm_json_real(&json, "quadratic_share", curve->quadratic_share);
+    plm_json_real(&json, "worst_error", curve->worst_error);
+    if (curve->budget_bytes) {
+        plm_json_bytes(&json, "budget_bytes", curve->budget_bytes);
+        plm_json_int(&json, "largest", curve->largest_x);
+    }
+    plm_json_begin_array(&json, "points");
+    for (int i = 0; i < curve->count; i++)
+        write_point(&json, curve, &curve->points[i]);
+    plm_json_end(&json);
+    plm_json_end(&json);
+    return plm_json_finish(&json, line);
+}
