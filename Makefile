@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A short front to CMake. `make help` lists what there is.
-.PHONY: all debug check nightly bench install uninstall format help clean
+.PHONY: all debug check nightly bench install wheel uninstall format help clean
 
 PREFIX ?= /usr/local
 
@@ -22,6 +22,9 @@ bench: all ## the benchmarks, as ratios within one run
 
 install: all ## program, library, headers, manual page, completion: under PREFIX=/usr/local
 	@cmake --install build --prefix "$(PREFIX)"
+
+wheel: ## what pip installs where there is no compiler: build-wheel/*.whl
+	@scripts/wheel
 
 uninstall: ## remove what the last make install installed
 	@scripts/uninstall build
