@@ -27,6 +27,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_cmd_bill.c
     tests/unit/test_cmd_plan.c
     tests/unit/test_cost.c
+    tests/unit/test_curve.c
     tests/unit/test_data.c
     tests/unit/test_device.c
     tests/unit/test_graph.c

@@ -26,6 +26,7 @@ typedef struct plm_advice {
     size_t smallest_budget_bytes;
     bool fits;
     bool timed;            /* seconds are known; else times are relative */
+    char rates[96];        /* whose they are by: "cpu, 2 threads"; "" when they are not known */
     plm_plan_summary plan; /* the chosen one; when nothing fits, the smallest */
     plm_search_size looked_at;
     /* when it fits: what was turned down, largest peak first; else: treatments beyond what the

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
+#include "plimsoll/device_profile.h"
 
 void plm_advice_destroy(plm_advice *advice)
 {
@@ -186,59 +187,64 @@ static plm_status add_changes(const request *r)
 
 /* ---- of a strategy as it stands ------------------------------------------------------------- */
 
-/* Keeps the last alternative only when it needs less than the strategy itself. */
-static void drop_unless_smaller(plm_advice *advice, int before)
+/* An alternative that needs less than the strategy itself, or none. */
+static plm_status add_cure(const request *r, const char *what, const plm_strategy *strategy)
 {
+    plm_advice *advice = r->advice;
+    int before = advice->alternative_count;
+    PLM_TRY(add_other(r, what, strategy));
     if (advice->alternative_count > before &&
         advice->alternatives[before].plan.peak_bytes >= advice->plan.peak_bytes)
         advice->alternative_count = before;
+    return PLM_OK;
 }
 
-/* Half the micro-batch; each heavier recompute; a cut head; fused attention; another optimizer. */
+/* The largest micro-batch that divides this one. */
+static plm_status add_smaller_micro_batch(const request *r)
+{
+    char what[PLM_ALTERNATIVE_TEXT];
+    plm_strategy other = *r->open;
+    int64_t ways = 2;
+    while (ways < other.micro_batch && other.micro_batch % ways != 0)
+        ways++;
+    if (other.micro_batch == 1)
+        return PLM_OK;
+    other.micro_batch /= ways;
+    snprintf(what, sizeof what, "micro-batch %" PRId64, other.micro_batch);
+    return add_cure(r, what, &other);
+}
+
+static plm_status add_heavier_rungs(const request *r)
+{
+    static const char *const heavier[] = {"act", "mlp", "mlp+attention", "block"};
+    for (size_t i = 0; i < sizeof heavier / sizeof *heavier; i++) {
+        char what[PLM_ALTERNATIVE_TEXT];
+        plm_strategy other = *r->open;
+        other.recompute_count = 0;
+        PLM_TRY(plm_recompute_parse(heavier[i], &other.recompute));
+        snprintf(what, sizeof what, "recompute %s in every block", heavier[i]);
+        PLM_TRY(add_cure(r, what, &other));
+    }
+    return PLM_OK;
+}
+
 static plm_status add_cures(const request *r)
 {
-    plm_advice *advice = r->advice;
-    const plm_strategy base = *r->open;
-    static const char *const rungs[] = {"act", "mlp", "mlp+attention", "block"};
-    plm_strategy other = base;
-    int before = advice->alternative_count;
-    for (int64_t ways = 2; ways <= base.micro_batch; ways++) {
-        if (base.micro_batch % ways != 0)
-            continue;
-        char what[PLM_ALTERNATIVE_TEXT];
-        other.micro_batch = base.micro_batch / ways;
-        snprintf(what, sizeof what, "micro-batch %" PRId64, other.micro_batch);
-        PLM_TRY(add_other(r, what, &other));
-        break;
-    }
-    drop_unless_smaller(advice, before);
-    for (size_t i = 0; i < sizeof rungs / sizeof *rungs; i++) {
-        char what[PLM_ALTERNATIVE_TEXT];
-        other = base;
-        other.recompute_count = 0;
-        PLM_TRY(plm_recompute_parse(rungs[i], &other.recompute));
-        snprintf(what, sizeof what, "recompute %s in every block", rungs[i]);
-        before = advice->alternative_count;
-        PLM_TRY(add_other(r, what, &other));
-        drop_unless_smaller(advice, before);
-    }
-    before = advice->alternative_count;
-    other = base;
-    other.head_chunks = base.head_chunks < 8 ? 8 : 4 * base.head_chunks;
-    PLM_TRY(add_other(r, "the head in more chunks", &other));
-    drop_unless_smaller(advice, before);
-    before = advice->alternative_count;
-    other = base;
-    other.attention = PLM_ATTENTION_FUSED;
-    PLM_TRY(add_other(r, "fused attention", &other));
-    drop_unless_smaller(advice, before);
-    if (r->job->optimizer == PLM_OPTIMIZER_SGD)
-        return PLM_OK;
+    plm_strategy other = *r->open;
     plm_job job = *r->job;
     request changed = *r;
+    PLM_TRY(add_smaller_micro_batch(r));
+    PLM_TRY(add_heavier_rungs(r));
+    other.head_chunks = other.head_chunks < 8 ? 8 : 4 * other.head_chunks;
+    PLM_TRY(add_cure(r, "the head in more chunks", &other));
+    other = *r->open;
+    other.attention = PLM_ATTENTION_FUSED;
+    PLM_TRY(add_cure(r, "fused attention", &other));
+    if (job.optimizer == PLM_OPTIMIZER_SGD)
+        return PLM_OK;
     job.optimizer = PLM_OPTIMIZER_SGD;
     changed.job = &job;
-    return add_other_job(&changed, "sgd, which holds one moment less", &base);
+    return add_other_job(&changed, "sgd, which holds one moment less", r->open);
 }
 
 /* ---- in order ------------------------------------------------------------------------------ */
@@ -254,6 +260,17 @@ static int larger_first(const void *left, const void *right)
 static int smaller_first(const void *left, const void *right)
 {
     return larger_first(right, left);
+}
+
+static void tell_rates(const plm_device *device, plm_advice *advice)
+{
+    const plm_device_profile *profile = device->profile;
+    advice->timed = profile != NULL;
+    if (profile && profile->threads > 0)
+        snprintf(advice->rates, sizeof advice->rates, "%.60s, %d thread%s", profile->name,
+                 profile->threads, profile->threads == 1 ? "" : "s");
+    else if (profile)
+        snprintf(advice->rates, sizeof advice->rates, "%.60s", profile->name);
 }
 
 static plm_status tell_choice(const request *r, plm_search *search)
@@ -295,7 +312,7 @@ plm_status plm_advise(const plm_job *job, const plm_strategy *strategy, plm_devi
     plm_status status;
     PLM_TRY(plm_host_alloc(sizeof *r.advice, &r.advice));
     r.advice->budget_bytes = budget_bytes;
-    r.advice->timed = device->profile != NULL;
+    tell_rates(device, r.advice);
     PLM_TRY_DONE(plm_search_create(job, strategy, device, &search));
     PLM_TRY_DONE(tell_choice(&r, search));
     PLM_TRY_DONE(tell_alternatives(&r));
@@ -316,7 +333,7 @@ plm_status plm_advise_treatments(const plm_job *job, const plm_strategy *strateg
     PLM_TRY(plm_plan_create(job, strategy, device, &plan));
     PLM_TRY_DONE(plm_host_alloc(sizeof *r.advice, &r.advice));
     r.advice->budget_bytes = budget_bytes ? budget_bytes : SIZE_MAX;
-    r.advice->timed = device->profile != NULL;
+    tell_rates(device, r.advice);
     r.advice->plan = plm_plan_summarize(plan);
     r.advice->smallest_budget_bytes = r.advice->plan.peak_bytes;
     r.advice->fits = r.advice->plan.peak_bytes <= r.advice->budget_bytes;

@@ -65,8 +65,9 @@ static void add_figures(const advice_page *page, plm_table *table)
             plm_size_format(plan->persistent_bytes, peak),
             plm_size_format(plan->transient_bytes, other));
     if (advice->timed)
-        add_row(table, "step time", "%.3g s predicted, %.0f tokens/s", plan->step_seconds,
-                (double)plan->batch * (double)plan->sequence / plan->step_seconds);
+        add_row(table, "step time", "%.3g s predicted, %.0f tokens/s, by the rates of %s",
+                plan->step_seconds,
+                (double)plan->batch * (double)plan->sequence / plan->step_seconds, advice->rates);
     else
         add_row(table, "step time",
                 "relative, uncalibrated; plimsoll profile --calibrate "
