@@ -81,8 +81,9 @@ static bool record_path(const char *path, char record[PATH_BYTES])
     return true;
 }
 
-/* The record beside a file, zeros when there is none; one that cannot be read is said. */
-static plm_memory_record find_record(const char *path)
+/* What the record beside a file says of a device, zeros when there is none; one that cannot be read
+ * is said. */
+static plm_memory_record find_record(const char *path, int32_t device)
 {
     char beside[PATH_BYTES];
     plm_memory_record record = {0};
@@ -90,7 +91,7 @@ static plm_memory_record find_record(const char *path)
     if (!file)
         return record;
     fclose(file);
-    if (plm_memory_record_read(beside, &record) != PLM_OK) {
+    if (plm_memory_record_read(beside, device, &record) != PLM_OK) {
         plm_error error;
         plm_error_get(&error);
         fprintf(stderr, "plimsoll: passed over: %s\n", error.message);
@@ -116,14 +117,14 @@ static plm_status add_devices(gathered *all, const char *path, int64_t place, si
 {
     plm_snapshot *snapshot = NULL;
     int64_t count;
-    plm_memory_record record = find_record(path);
-    plm_findings_options wanted = {.capacity_bytes = capacity, .record = &record};
     plm_status status = plm_snapshot_read(path, &snapshot);
     if (status != PLM_OK)
         return status;
     all->snapshots[all->snapshot_count++] = snapshot;
-    (void)plm_snapshot_devices(snapshot, &count);
+    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
     for (int64_t i = 0; i < count && all->count < DEVICES_MAX; i++) {
+        plm_memory_record record = find_record(path, devices[i].device);
+        plm_findings_options wanted = {.capacity_bytes = capacity, .record = &record};
         status = plm_findings_create(snapshot, i, &wanted, &all->findings[all->count]);
         if (status != PLM_OK)
             return status;

@@ -168,6 +168,7 @@ typedef struct plm_findings {
     size_t capacity_bytes;
     plm_memory_record record;   /* zeros when there was none */
     plm_replay_result replayed; /* as recorded; zeros without a history */
+    bool is_replayed;           /* false: no history, or the file contradicts itself */
     bool peaks_are_whole;       /* nothing before the history can have been higher, or the record
                                    says the peaks */
     size_t allocated_peak_bytes, reserved_peak_bytes; /* 0: not known */

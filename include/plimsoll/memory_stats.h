@@ -84,11 +84,15 @@ typedef struct plm_memory_record {
 } plm_memory_record;
 
 /*
- * Reads the record beside a snapshot: {"allocated": bytes, "allocated_peak", "reserved",
- * "reserved_peak", "driver_used", "total"}; other keys are passed over. Fails like
+ * Reads what the record beside a snapshot says of one device: {"devices": [{"device",
+ * "total_bytes", "driver_free_bytes", "driver_total_bytes", "memory_stats"}]}, as the recorder
+ * writes it, or
+ * {"allocated": bytes, "allocated_peak", "reserved", "reserved_peak", "driver_used", "total"};
+ * other keys are passed over. A device that the record lacks leaves zeros. Fails like
  * plm_memory_stats_read.
  */
-PLM_MUST_USE plm_status plm_memory_record_read(const char *path, plm_memory_record *record);
+PLM_MUST_USE plm_status plm_memory_record_read(const char *path, int32_t device,
+                                               plm_memory_record *record);
 
 #ifdef __cplusplus
 }

@@ -278,9 +278,11 @@ static plm_status mapped_alloc(plm_pool *pool, plm__shelf *shelf, const plm_pool
     mapped_pool *self = (mapped_pool *)pool;
     plm__block *block;
     plm_status status = PLM_ERROR_DEVICE_MEMORY;
-    if (rounded <= pool->source->total_bytes)
+    bool can_fit = rounded <= pool->source->total_bytes; /* addresses are made for no more */
+    if (can_fit)
         status = place(self, shelf, rounded, request->capturing, &block);
-    if (status == PLM_ERROR_DEVICE_MEMORY && pool->pending_first && !request->capturing) {
+    if (can_fit && status == PLM_ERROR_DEVICE_MEMORY && pool->pending_first &&
+        !request->capturing) {
         PLM_TRY(plm__pool_complete_all(pool));
         pool->stats.num_alloc_retries++;
         PLM_TRY(plm__pool_reserve_host(pool));

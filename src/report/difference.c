@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What changed from one snapshot to another: totals, and the sites that hold more or less. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>

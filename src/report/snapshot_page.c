@@ -65,6 +65,10 @@ static void say_history(plm_page *page, const plm_findings *findings)
     plm_page_say(page, 0, "History: %s events%s%s.", count.count ? count.items : "0",
                  when.count ? when.items : "",
                  findings->has_stacks ? "" : ", recorded without stacks: blocks are told by size");
+    if (!findings->is_replayed)
+        plm_page_say(page, 0,
+                     "The state contradicts the history, so it could not be replayed: rounding and "
+                     "reserved peaks are not known.");
     if (history->overflowed)
         plm_page_say(page, 0, "It overflowed: older events were overwritten.");
     if (history->older_blocks > 0)

@@ -49,8 +49,13 @@ static const char *choose_verdict(const plm_findings *findings)
 
 static plm_status fill(plm_findings *findings, plm_snapshot *snapshot, int64_t device)
 {
+    plm_status status = PLM_OK;
     if (findings->device->history.recorded)
-        PLM_TRY(plm_replay_fill_taken(snapshot, device, &findings->replayed));
+        status = plm_replay_fill_taken(snapshot, device, &findings->replayed);
+    if (status != PLM_OK && status != PLM_ERROR_ARGUMENT)
+        return status;
+    /* A state that contradicts its history cannot be replayed; what else is known is still told. */
+    findings->is_replayed = status == PLM_OK && findings->device->history.recorded;
     PLM_TRY(plm_find_sites(findings));
     take_peaks(findings);
     PLM_TRY(plm_find_steps(findings));
@@ -58,7 +63,8 @@ static plm_status fill(plm_findings *findings, plm_snapshot *snapshot, int64_t d
     PLM_TRY(plm_find_fragments(findings));
     PLM_TRY(plm_find_spikes(findings));
     PLM_TRY(plm_find_waits(findings));
-    PLM_TRY(plm_find_failures(findings));
+    if (findings->is_replayed)
+        PLM_TRY(plm_find_failures(findings));
     findings->verdict = choose_verdict(findings);
     return PLM_OK;
 }

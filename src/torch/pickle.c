@@ -68,9 +68,10 @@ static inline int64_t signed_of(uint64_t bits, int width)
     return (int64_t)(bits << unused) >> unused;
 }
 
+/* The low `width` bytes (0 to 8) of `bits`: an integer of no bytes is 0. */
 static inline uint64_t low_bytes(uint64_t bits, int width)
 {
-    return bits & UINT64_MAX >> (64 - 8 * width);
+    return width > 0 ? bits & UINT64_MAX >> (64 - 8 * width) : 0;
 }
 
 /* Two's complement of up to eight bytes, or nine when the ninth only says that it is positive. */

@@ -9,9 +9,7 @@
 #include "torch/start.h"
 #include "trace/trace.h"
 
-#define NO_LIMIT                                                                                   \
-    ((size_t)1 << 50) /* more than any device has; nine eighths of it are addresses                \
-                       */
+#define NO_LIMIT ((size_t)1 << 45) /* more than devices have; pools keep tables of its pages */
 
 enum { CORRECTIONS_MAX = 64 }; /* guesses about the start that a run may prove wrong */
 
@@ -152,7 +150,7 @@ static plm_status replay_failure(replay_run *run, int64_t i)
 static plm_status let_go(replay_run *run, const plm_event *event, bool stays_pending)
 {
     uint64_t address = run->addresses[event->block];
-    if (address == 0)
+    if (address == 0 || run->pending_since[event->block] != 0)
         return PLM_OK;
     if (stays_pending) {
         uint64_t other = plm_snapshot_stream(run->job->snapshot, event->queue) + 1;
@@ -386,7 +384,7 @@ static plm_status fill_result(replay_run *run)
     plm_replay_result *result = run->result;
     int64_t count;
     const plm_snapshot_segment *segments = plm_snapshot_segments(run->job->snapshot, &count);
-    segment_check check = {.recorded = segments + run->device->segment,
+    segment_check check = {.recorded = segments ? segments + run->device->segment : NULL,
                            .count = run->device->segment_count,
                            .same = true};
     PLM_TRY(plm_pool_walk(run->pool, see_block, &check));
@@ -409,7 +407,8 @@ static plm_status fill_result(replay_run *run)
 static plm_status prepare(replay_run *run)
 {
     const plm_replay_job *job = run->job;
-    size_t capacity = job->capacity_bytes ? job->capacity_bytes : NO_LIMIT;
+    bool is_limited = job->capacity_bytes > 0 && job->capacity_bytes < NO_LIMIT;
+    size_t capacity = is_limited ? job->capacity_bytes : NO_LIMIT;
     run->block_count = plm_trace_block_count(run->device->trace);
     size_t numbers = (size_t)run->block_count * sizeof *run->addresses;
     PLM_TRY(plm_host_alloc(numbers, &run->addresses));

@@ -306,7 +306,9 @@ static plm_status assemble_history(assembly *work, int64_t i, bool parted, plm_t
     PLM_TRY_DONE(carry_owners(work, device, &owners));
     plm_history_state state = {.device = (uint16_t)device->device,
                                .owners = &owners,
-                               .segments = work->snapshot->segments.items + device->segment,
+                               .segments = device->segment_count > 0
+                                               ? work->snapshot->segments.items + device->segment
+                                               : NULL,
                                .segment_count = device->segment_count,
                                .blocks = work->store.blocks.items};
     PLM_TRY_DONE(plm_history_complete(&events, &state, &device->history, &device->carried_in));

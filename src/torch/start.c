@@ -54,7 +54,8 @@ static int by_reservation(const void *left, const void *right)
 static const plm_snapshot_segment *segments_of(const start_work *work)
 {
     int64_t count;
-    return plm_snapshot_segments(work->snapshot, &count) + work->device->segment;
+    const plm_snapshot_segment *all = plm_snapshot_segments(work->snapshot, &count);
+    return all ? all + work->device->segment : NULL;
 }
 
 /*
@@ -103,7 +104,8 @@ static plm_status find_held(start_work *work, int64_t block_count)
                     blocks[segment->block + i].bytes;
     }
     for (int64_t i = 0; i < work->device->carried_in; i++)
-        if (work->events[i].kind == PLM_EVENT_BLOCK_ALLOC && work->events[i].bytes_asked > 0)
+        if (work->events[i].kind == PLM_EVENT_BLOCK_ALLOC && work->events[i].bytes_asked > 0 &&
+            work->events[i].bytes_asked < PLM_POOL_LARGEST_BYTES)
             PLM_TRY(PLM_ARRAY_PUSH(&work->start->held, work->events[i]));
     if (work->start->held.count > 0)
         qsort(work->start->held.items, (size_t)work->start->held.count,
@@ -422,6 +424,8 @@ static plm_status lay_range(start_work *work, const start_range *range, plm_pool
         ++*next; /* in no segment: nothing can be said of it */
     for (; *next < count && held[*next].address < end; ++*next) {
         const plm_event *event = &held[*next];
+        if (event->address < at) /* inside the block before it: a file that contradicts itself */
+            continue;
         uint64_t until =
             *next + 1 < count && held[*next + 1].address < end ? held[*next + 1].address : end;
         like.state = PLM_POOL_BLOCK_FREE;

@@ -166,12 +166,50 @@ static plm_status read_record(const char *path, const json_t *object, plm_memory
     return PLM_OK;
 }
 
-plm_status plm_memory_record_read(const char *path, plm_memory_record *record)
+/* The figures of one device as the recorder writes them; a figure that it could not get is null. */
+static void read_device(const json_t *found, plm_memory_record *record)
+{
+    const json_t *stats = json_object_get(found, "memory_stats");
+    int64_t all = json_integer_value(json_object_get(found, "driver_total_bytes"));
+    int64_t left = json_integer_value(json_object_get(found, "driver_free_bytes"));
+    const struct {
+        const json_t *value;
+        size_t *place;
+    } parts[] = {{json_object_get(found, "total_bytes"), &record->total_bytes},
+                 {look_up(stats, "allocated_bytes.all.current"), &record->allocated_bytes},
+                 {look_up(stats, "allocated_bytes.all.peak"), &record->allocated_peak_bytes},
+                 {look_up(stats, "reserved_bytes.all.current"), &record->reserved_bytes},
+                 {look_up(stats, "reserved_bytes.all.peak"), &record->reserved_peak_bytes}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        json_int_t number = json_integer_value(parts[i].value);
+        *parts[i].place = number > 0 ? (size_t)number : 0;
+    }
+    record->driver_used_bytes = all > left && left >= 0 ? (size_t)(all - left) : 0;
+}
+
+/* {"devices": [{"device": 0, ...}, ...]}; a device that is not there leaves zeros. */
+static void read_devices(const json_t *devices, int32_t device, plm_memory_record *record)
+{
+    size_t index;
+    const json_t *found;
+    json_array_foreach (devices, index, found) {
+        const json_t *number = json_object_get(found, "device");
+        if (json_is_integer(number) && json_integer_value(number) == device)
+            read_device(found, record);
+    }
+}
+
+plm_status plm_memory_record_read(const char *path, int32_t device, plm_memory_record *record)
 {
     json_t *object;
     plm_memory_record read = {0};
+    plm_status status = PLM_OK;
     PLM_TRY(read_object(path, &object));
-    plm_status status = read_record(path, object, &read);
+    const json_t *devices = json_object_get(object, "devices");
+    if (json_is_array(devices))
+        read_devices(devices, device, &read);
+    else
+        status = read_record(path, object, &read);
     json_decref(object);
     if (status == PLM_OK)
         *record = read;

@@ -271,7 +271,7 @@ static void a_record_gives_the_peaks_and_the_capacity(void **state)
     (void)state;
     plm_memory_record record;
     found it = {NULL, NULL};
-    assert_ok(plm_memory_record_read(RECORDINGS "fsdp2_rank1.json", &record));
+    assert_ok(plm_memory_record_read(RECORDINGS "fsdp2_rank1.json", 1, &record));
     assert_ok(plm_snapshot_read(RECORDINGS "fsdp2_rank1.pickle.xz", &it.snapshot));
     assert_ok(plm_findings_create(it.snapshot, 0, &(plm_findings_options){.record = &record},
                                   &it.findings));

@@ -137,6 +137,19 @@ static void pending_blocks_are_waited_for_before_a_request_fails(void **state)
     kit_end(&kit);
 }
 
+static void a_request_beyond_the_device_fails_while_blocks_are_pending(void **state)
+{
+    (void)state;
+    pool_kit kit;
+    begin(&kit, 64 * MIB);
+    uint64_t block = kit_take(&kit, MIB);
+    assert_ok(plm_pool_record_stream(kit.pool, block, 1));
+    kit_give(&kit, block);
+    kit_refuse(&kit, &(plm_pool_request){.bytes = GIB});
+    assert_ok(plm_pool_complete(kit.pool, block)); /* there was nothing to wait for */
+    kit_end(&kit);
+}
+
 static void while_a_graph_is_captured_no_page_moves(void **state)
 {
     (void)state;
@@ -211,6 +224,7 @@ int main(void)
         cmocka_unit_test(the_whole_device_can_be_one_block_and_one_page_more_is_refused),
         cmocka_unit_test(a_fraction_bounds_the_pages),
         cmocka_unit_test(pending_blocks_are_waited_for_before_a_request_fails),
+        cmocka_unit_test(a_request_beyond_the_device_fails_while_blocks_are_pending),
         cmocka_unit_test(while_a_graph_is_captured_no_page_moves),
         cmocka_unit_test(emptying_the_cache_leaves_only_pages_in_use),
         cmocka_unit_test(a_long_random_run_keeps_every_invariant_and_little_waste),

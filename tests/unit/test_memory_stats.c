@@ -76,14 +76,39 @@ static void the_record_beside_a_snapshot_is_read(void **state)
 {
     (void)state;
     plm_memory_record record;
-    assert_ok(plm_memory_record_read(RECORDINGS "fsdp2_rank1.json", &record));
+    assert_ok(plm_memory_record_read(RECORDINGS "fsdp2_rank1.json", 1, &record));
     assert_int_equal(record.allocated_bytes, 1294811136);
     assert_int_equal(record.allocated_peak_bytes, 7118824448);
     assert_int_equal(record.reserved_peak_bytes, 8975810560);
     assert_int_equal(record.driver_used_bytes, 10662838272);
     assert_int_equal(record.total_bytes, 150109880320);
-    assert_int_equal(plm_memory_record_read(RECORDINGS "fsdp2_memory_stats.json", &record),
+    assert_int_equal(plm_memory_record_read(RECORDINGS "fsdp2_memory_stats.json", 1, &record),
                      PLM_ERROR_FORMAT);
+}
+
+static void the_recorders_record_is_read_device_by_device(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/plimsoll-record-XXXXXX";
+    static const char text[] =
+        "{\"reason\": \"oom\", \"devices\": [{\"device\": 0, \"total_bytes\": 1}, {\"device\": 2, "
+        "\"name\": \"GPU\", \"total_bytes\": 900, \"driver_free_bytes\": 300, "
+        "\"driver_total_bytes\": 850, \"memory_stats\": {\"allocated_bytes.all.peak\": 500, "
+        "\"reserved_bytes.all.peak\": 520, \"reserved_bytes.all.current\": null}}]}";
+    plm_memory_record record;
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), strlen(text));
+    close(file);
+    assert_ok(plm_memory_record_read(path, 2, &record));
+    assert_int_equal(record.total_bytes, 900);
+    assert_int_equal(record.driver_used_bytes, 550);
+    assert_int_equal(record.allocated_peak_bytes, 500);
+    assert_int_equal(record.reserved_peak_bytes, 520);
+    assert_int_equal(record.reserved_bytes, 0);
+    assert_ok(plm_memory_record_read(path, 7, &record));
+    assert_int_equal(record.total_bytes, 0);
+    unlink(path);
 }
 
 int main(void)
@@ -93,6 +118,7 @@ int main(void)
         cmocka_unit_test(objects_within_objects_are_read_too),
         cmocka_unit_test(other_json_is_refused_and_leaves_the_result_alone),
         cmocka_unit_test(the_record_beside_a_snapshot_is_read),
+        cmocka_unit_test(the_recorders_record_is_read_device_by_device),
     };
     return run_test_group(tests);
 }
