@@ -13,9 +13,8 @@ debug: ## build with the callers' contracts checked: build-debug/
 check: ## every test, also under the sanitizers
 	@scripts/check
 
-nightly: ## the long tests whole, under the sanitizers: build-nightly/
-	@cmake --preset nightly >/dev/null && cmake --build --preset nightly
-	@OMP_WAIT_POLICY=passive ctest --test-dir build-nightly --output-on-failure -j2
+nightly: ## the long tests whole, under the sanitizers, and a minute of fuzzing for each target
+	@scripts/nightly
 
 bench: all ## the benchmarks, as ratios within one run
 	@scripts/bench

@@ -107,7 +107,8 @@ def _licences():
 
 def _build_program():
     jobs = "-j%d" % (os.cpu_count() or 1)
-    for command in (["cmake", "--preset", "wheel"], ["cmake", "--build", "--preset", "wheel", jobs]):
+    build = ["cmake", "--build", "--preset", "wheel", jobs]
+    for command in (["cmake", "--preset", "wheel"], build):
         subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
     return _read(PROGRAM)
 

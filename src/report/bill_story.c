@@ -201,8 +201,7 @@ static const char *const meanings[PLM_ROLE_COUNT] = {
         "it grows with the parameters alone: no batch or length makes it smaller",
     [PLM_ROLE_INPUT] = "they grow with micro-batch and length",
     [PLM_ROLE_ACTIVATION] =
-        ("they are kept for the backward pass and grow with micro-batch, length "
-         "and depth"),
+        "they are kept for the backward pass and grow with micro-batch, length and depth",
     [PLM_ROLE_TEMPORARY] = "they live for a few operations: the largest single one decides",
     [PLM_ROLE_WORKSPACE] = "they belong to the device's kernels, one operation at a time",
     [PLM_ROLE_CACHE] = "they grow with the tokens that are remembered",

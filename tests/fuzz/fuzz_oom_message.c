@@ -7,17 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/memory.h"
 #include "plimsoll/doctor.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+/* A report has a fixed size, whatever the log's, and is written out twice. */
+enum { MEMORY_MULTIPLE = 4, MEMORY_BASE_BYTES = 512 * 1024 };
+
+static void read_and_write(const char *bytes, size_t count)
 {
     plm_oom_report report;
     char *text = NULL, *line = NULL;
-    plm_status status = plm_oom_read_text((const char *)bytes, count, &report);
+    plm_status status = plm_oom_read_text(bytes, count, &report);
     if (status == PLM_ERROR_FORMAT)
-        return 0;
+        return;
     if (status != PLM_OK || report.message_count < 1 || report.source_count < 1 ||
         report.finding_count < 1)
         abort();
@@ -31,5 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         abort();
     plm_report_free(text);
     plm_report_free(line);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    plm_fuzz_memory_begin();
+    read_and_write((const char *)bytes, count);
+    plm_fuzz_memory_end(MEMORY_BASE_BYTES, MEMORY_MULTIPLE, count);
     return 0;
 }

@@ -6,9 +6,36 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/memory.h"
 #include "plimsoll/snapshot.h"
+#include "torch/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+/*
+ * What reading may take at once: so much for each plain byte, and when the input is compressed,
+ * what its decoder may take. Two bytes of a pickle can be a tuple of two unlike values, which is a
+ * list with an array of its own, in an array of lists that grows by doubling: 191 bytes for each
+ * (the kept input nested_tuples.pickle). Snapshots of real runs take less than a byte.
+ */
+enum {
+    MEMORY_MULTIPLE = 256,
+    MEMORY_BASE_BYTES = 1024 * 1024,
+    MEMORY_DECODER_BYTES = PLM_CODEC_XZ_MEMORY_MAX + 16 * 1024 * 1024
+};
+
+/* Plain bytes of the input, as far as it can be decoded. */
+static size_t count_plain(const uint8_t *bytes, size_t count)
+{
+    plm_stream stream;
+    if (plm_stream_over("input", bytes, count, &stream) != PLM_OK)
+        return 0;
+    while (plm_stream_fill(&stream, 1) == PLM_OK && plm_stream_left(&stream) > 0)
+        stream.next = stream.end;
+    size_t plain = (size_t)plm_stream_offset(&stream);
+    plm_stream_close(&stream);
+    return plain;
+}
 
 /* What was read must hold together: every index that it gives out can be followed. */
 static void follow(const plm_snapshot *snapshot)
@@ -38,12 +65,17 @@ static void follow(const plm_snapshot *snapshot)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
+    bool is_coded = plm_codec_find(bytes, count) != NULL;
+    size_t plain_bytes = is_coded ? count_plain(bytes, count) : count;
     plm_snapshot *snapshot = NULL;
+    plm_fuzz_memory_begin();
     if (plm_snapshot_read_bytes("input", bytes, count, &snapshot) == PLM_OK) {
         follow(snapshot);
         plm_snapshot_destroy(snapshot);
     } else if (snapshot) {
         abort();
     }
+    plm_fuzz_memory_end(MEMORY_BASE_BYTES + (is_coded ? MEMORY_DECODER_BYTES : 0), MEMORY_MULTIPLE,
+                        plain_bytes);
     return 0;
 }
