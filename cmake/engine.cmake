@@ -13,6 +13,7 @@ set(PLM_ENGINE_FILES
     cli/cmd_plan.c
     cli/cmd_profile.c
     cli/cmd_train.c
+    src/report/curve.c
     src/report/profile_json.c
     src/report/profile_rows.c
     src/report/profile_text.c
