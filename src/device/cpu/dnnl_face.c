@@ -37,7 +37,9 @@ static dnnl_status_t create(dnnl_engine_t engine, const plm_product *product,
     dnnl_memory_desc_t a = NULL, b = NULL, bias = NULL, c = NULL;
     dnnl_status_t status =
         dnnl_memory_desc_create_with_strides(&a, 2, at.a, dnnl_f32, at.a_strides);
-    if (status == dnnl_success)
+    if (status == dnnl_success && product->packed_b)
+        status = dnnl_memory_desc_create_with_tag(&b, 2, at.b, dnnl_f32, dnnl_format_tag_any);
+    else if (status == dnnl_success)
         status = dnnl_memory_desc_create_with_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
     if (status == dnnl_success)
         status = dnnl_memory_desc_create_with_strides(&c, 2, at.c, dnnl_f32, at.c_strides);
@@ -49,6 +51,23 @@ static dnnl_status_t create(dnnl_engine_t engine, const plm_product *product,
     dnnl_memory_desc_destroy(bias);
     dnnl_memory_desc_destroy(b);
     dnnl_memory_desc_destroy(a);
+    return status;
+}
+
+static dnnl_status_t create_packing(dnnl_engine_t engine, const plm_product *product,
+                                    const_dnnl_primitive_desc_t descriptor,
+                                    const_dnnl_primitive_attr_t attr,
+                                    dnnl_primitive_desc_t *packing)
+{
+    layout at = layout_of(product);
+    dnnl_memory_desc_t b = NULL;
+    dnnl_status_t status =
+        dnnl_memory_desc_create_with_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
+    if (status == dnnl_success)
+        status = dnnl_reorder_primitive_desc_create(
+            packing, b, engine, dnnl_primitive_desc_query_md(descriptor, dnnl_query_weights_md, 0),
+            engine, attr);
+    dnnl_memory_desc_destroy(b);
     return status;
 }
 
@@ -66,7 +85,9 @@ static dnnl_status_t create(dnnl_engine_t engine, const plm_product *product,
     dnnl_memory_desc_t a, b, bias, c;
     dnnl_matmul_desc_t matmul;
     dnnl_status_t status = dnnl_memory_desc_init_by_strides(&a, 2, at.a, dnnl_f32, at.a_strides);
-    if (status == dnnl_success)
+    if (status == dnnl_success && product->packed_b)
+        status = dnnl_memory_desc_init_by_tag(&b, 2, at.b, dnnl_f32, dnnl_format_tag_any);
+    else if (status == dnnl_success)
         status = dnnl_memory_desc_init_by_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
     if (status == dnnl_success)
         status = dnnl_memory_desc_init_by_strides(&c, 2, at.c, dnnl_f32, at.c_strides);
@@ -76,6 +97,21 @@ static dnnl_status_t create(dnnl_engine_t engine, const plm_product *product,
         status = dnnl_matmul_desc_init(&matmul, &a, &b, product->bias ? &bias : NULL, &c);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(descriptor, &matmul, attr, engine, NULL);
+    return status;
+}
+
+static dnnl_status_t create_packing(dnnl_engine_t engine, const plm_product *product,
+                                    const_dnnl_primitive_desc_t descriptor,
+                                    const_dnnl_primitive_attr_t attr,
+                                    dnnl_primitive_desc_t *packing)
+{
+    layout at = layout_of(product);
+    dnnl_memory_desc_t b;
+    dnnl_status_t status = dnnl_memory_desc_init_by_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
+    if (status == dnnl_success)
+        status = dnnl_reorder_primitive_desc_create(
+            packing, &b, engine, dnnl_primitive_desc_query_md(descriptor, dnnl_query_weights_md, 0),
+            engine, attr);
     return status;
 }
 
@@ -99,6 +135,21 @@ dnnl_status_t plm__dnnl_describe(dnnl_engine_t engine, const plm_product *produc
         status = create(engine, product, attr, descriptor);
     if (post)
         dnnl_post_ops_destroy(post);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+dnnl_status_t plm__dnnl_describe_packing(dnnl_engine_t engine, const plm_product *product,
+                                         const_dnnl_primitive_desc_t descriptor,
+                                         dnnl_primitive_desc_t *packing)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success)
+        status = create_packing(engine, product, descriptor, attr, packing);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
     return status;

@@ -15,11 +15,18 @@ typedef struct plm_product {
     bool turned_a, turned_b;
     bool bias;
     bool add;
+    bool packed_b; /* b is multiplied from a copy in the library's own layout */
 } plm_product;
 
 /* *descriptor = the library's plan for `product` in fp32 with a scratchpad of the caller's; ended
  * with dnnl_primitive_desc_destroy. */
 dnnl_status_t plm__dnnl_describe(dnnl_engine_t engine, const plm_product *product,
                                  dnnl_primitive_desc_t *descriptor);
+
+/* *packing = the library's plan for copying b, as it lies, into the layout that the plan of a
+ * product with packed_b wants; ended likewise. */
+dnnl_status_t plm__dnnl_describe_packing(dnnl_engine_t engine, const plm_product *product,
+                                         const_dnnl_primitive_desc_t descriptor,
+                                         dnnl_primitive_desc_t *packing);
 
 #endif
