@@ -112,7 +112,8 @@ size_t plm_trainer_budget(const plm_trainer *trainer);
  * plan was made: the only moment at which a run can be out of memory, for it takes nothing later.
  * That is an answer (the program ends with status 1, as for a budget that is too small): the error
  * holds the record (asked, live, reserved, budget, largest free, operation and tensor), and its
- * message names the largest plan that would fit now, micro-batch and peak, or says that none does.
+ * message names the plan that would fit now, its peak as a budget to state and what it chooses, or
+ * says that none does.
  * Nothing was taken, and the trainer may be run again when there is room.
  *
  * A run that resumes reaches the same bits as one that was never stopped, on the

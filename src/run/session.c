@@ -150,14 +150,10 @@ static void find_limits(plm_session *session)
     }
 }
 
-void plm_session_profile(plm_session *session, plm_profile *profile)
+/* Each operation timed to its end, and not checked. */
+static plm_status run_timed(plm_session *session, plm_program program)
 {
-    session->profile = profile;
-}
-
-/* The same operations, each timed to its end. */
-static plm_status run_timed(plm_session *session, plm_op_range range)
-{
+    const plm_op_range range = session->plan->graph->programs[program];
     PLM_TRY(session->table->fence(session->device));
     for (int64_t i = range.begin; i < range.end; i++) {
         int64_t began_ns = plm_clock_ns();
@@ -172,8 +168,6 @@ static plm_status run_timed(plm_session *session, plm_op_range range)
 static plm_status run_plain(plm_session *session, plm_program program)
 {
     const plm_op_range range = session->plan->graph->programs[program];
-    if (session->profile)
-        return run_timed(session, range);
     for (int64_t i = range.begin; i < range.end; i++)
         PLM_TRY(session->table->launch(session->device, &session->ops[i].launch,
                                        session->ops[i].prepared));
@@ -188,6 +182,12 @@ static plm_status run_checked(plm_session *session, plm_program program)
         PLM_TRY(plm__check_launch(session->check, i, &session->ops[i].launch,
                                   session->ops[i].prepared));
     return PLM_OK;
+}
+
+void plm_session_profile(plm_session *session, plm_profile *profile)
+{
+    session->profile = profile;
+    session->run = profile ? run_timed : session->check ? run_checked : run_plain;
 }
 
 /* Writes the host's part of the step record. */

@@ -8,9 +8,10 @@
 #include "base/status.h"
 #include "plimsoll/size.h"
 
-enum { OFFER_BYTES = 160 };
+enum { OFFER_BYTES = 240, RECOMPUTE_WIDTH = 60 }; /* so that the whole is one message */
 
-/* "; a micro-batch of 4 would fit now, ..." or that none does; "" when that cannot be told. */
+/* "; a budget of 3.1 MiB (...) would fit now, ..." or that none does; "" when that cannot be told.
+ */
 static void write_offer(const plm_job *job, plm_strategy strategy, plm_device *device,
                         size_t free_bytes, char text[OFFER_BYTES])
 {
@@ -24,13 +25,15 @@ static void write_offer(const plm_job *job, plm_strategy strategy, plm_device *d
     text[0] = '\0';
     if (status == PLM_OK) {
         plm_plan_summary fits = plm_plan_summarize(plan);
+        char recompute[PLM_RECOMPUTE_LIST_TEXT];
         snprintf(text, OFFER_BYTES,
-                 "; a micro-batch of %" PRId64 " would fit now, with a peak of %s (%zu bytes)",
-                 fits.strategy.micro_batch, plm_size_format(fits.peak_bytes, size),
-                 fits.peak_bytes);
+                 "; a budget of %s (%zu bytes) would fit now, with a micro-batch of %" PRId64
+                 ", recompute %.*s, head in %" PRId64 " chunk%s",
+                 plm_size_format(fits.peak_bytes, size), fits.peak_bytes, fits.strategy.micro_batch,
+                 RECOMPUTE_WIDTH, plm_strategy_recompute_format(&fits.strategy, recompute),
+                 fits.strategy.head_chunks, fits.strategy.head_chunks == 1 ? "" : "s");
     } else if (status == PLM_ERROR_BUDGET) {
-        snprintf(text, OFFER_BYTES,
-                 "; no micro-batch fits now: the smallest peak is %s (%zu bytes)",
+        snprintf(text, OFFER_BYTES, "; nothing fits now: the smallest peak is %s (%zu bytes)",
                  plm_size_format(smallest, size), smallest);
     }
     plm_plan_destroy(plan);

@@ -136,7 +136,7 @@ static void a_refused_arena_offers_the_largest_plan_that_fits_what_is_left(void 
         plm_trainer *trainer = run_into_refusal(*state, fixed, &where);
         check_record(whole.arena_bytes, ((size_t)64 << 20) - whole.overhead_bytes,
                      whole.arena_bytes - 1);
-        assert_told("a micro-batch of 4 would fit now");
+        assert_told("would fit now, with a micro-batch of 4");
         snprintf(number, sizeof number, "(%zu bytes)", half.peak_bytes);
         assert_told(number);
 
@@ -156,7 +156,7 @@ static void what_is_offered_runs_in_what_is_left_and_not_in_less(void **state)
     plm_trainer *trainer = run_into_refusal(*state, 0, &where);
     check_record(plan_of(*state, BATCH).arena_bytes, half.arena_bytes, half.arena_bytes);
     plm_trainer_destroy(run_into_refusal(*state, 0, &where));
-    assert_told("a micro-batch of 4 would fit now");
+    assert_told("would fit now, with a micro-batch of 4");
     plm_trainer_destroy(trainer);
 
     plm_train_settings settings = settings_of(*state, BATCH / 2);
@@ -168,7 +168,32 @@ static void what_is_offered_runs_in_what_is_left_and_not_in_less(void **state)
 
     where.cap_bytes -= PLM_GRANULE_BYTES;
     plm_trainer_destroy(run_into_refusal(*state, 0, &where));
-    assert_told("a micro-batch of 2 would fit now");
+    assert_told("would fit now, with a micro-batch of 2");
+}
+
+/* What the message tells can be done: stated as the budget, its figure gives a run. */
+static void the_budget_that_is_offered_plans_a_run_that_fits(void **state)
+{
+    plm_plan_summary whole = plan_of(*state, BATCH);
+    machine where = {.cap_bytes = whole.arena_bytes / 3 * 2};
+    plm_train_settings settings = settings_of(*state, 0);
+    plm_device_source source = {open_device, &where};
+    plm_trainer *trainer = NULL;
+    plm_train_result result;
+    plm_error error;
+    settings.strategy.recompute = PLM_RECOMPUTE_AUTO;
+    settings.strategy.head_chunks = 0;
+    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    assert_int_equal(plm_trainer_run(trainer, NULL, &result), PLM_ERROR_DEVICE_MEMORY);
+    plm_trainer_destroy(trainer);
+    plm_error_get(&error);
+    const char *offer = strstr(error.message, "; a budget of ");
+    assert_non_null(offer);
+    assert_int_equal(sscanf(strchr(offer, '('), "(%zu bytes)", &settings.budget_bytes), 1);
+    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    assert_ok(plm_trainer_run(trainer, NULL, &result));
+    assert_int_equal(result.measured_peak_bytes, settings.budget_bytes);
+    plm_trainer_destroy(trainer);
 }
 
 static void where_nothing_fits_the_smallest_peak_is_named(void **state)
@@ -178,7 +203,7 @@ static void where_nothing_fits_the_smallest_peak_is_named(void **state)
     machine where = {.fault = {.left_bytes = least.arena_bytes - PLM_GRANULE_BYTES}};
     plm_fault_at(&where.fault, PLM_FAULT_RESERVE, 1, true);
     plm_trainer_destroy(run_into_refusal(*state, 0, &where));
-    assert_told("no micro-batch fits now");
+    assert_told("nothing fits now");
     snprintf(number, sizeof number, "(%zu bytes)", least.peak_bytes);
     assert_told(number);
 }
@@ -210,7 +235,7 @@ static void the_program_answers_with_status_1_and_one_line(void **state)
     const char *end = strchr(output, '\n');
     assert_true(end && end[1] == '\0');
     assert_non_null(strstr(output, "out of memory at the start of the run"));
-    assert_non_null(strstr(output, "no micro-batch fits now"));
+    assert_non_null(strstr(output, "nothing fits now"));
 }
 
 int main(void)
@@ -218,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refused_arena_offers_the_largest_plan_that_fits_what_is_left),
         cmocka_unit_test(what_is_offered_runs_in_what_is_left_and_not_in_less),
+        cmocka_unit_test(the_budget_that_is_offered_plans_a_run_that_fits),
         cmocka_unit_test(where_nothing_fits_the_smallest_peak_is_named),
         cmocka_unit_test(the_record_stands_when_the_offer_cannot_be_planned),
         cmocka_unit_test(the_program_answers_with_status_1_and_one_line),
