@@ -61,7 +61,8 @@ void plm_profile_destroy(plm_profile *profile);
 
 /*
  * What the session runs from here on is timed into *profile, which was made for its plan; the
- * device is waited for after every operation. NULL: no more. Borrowed.
+ * device is waited for after every operation, and where launches are checked (sanitize and debug
+ * builds) the checks are timed with them. NULL: no more. Borrowed.
  */
 void plm_session_profile(plm_session *session, plm_profile *profile);
 

@@ -172,7 +172,8 @@ plm_status plm_profile_run(plm_profile *profile, plm_device *device, int64_t ste
     PLM_FAIL_IF(steps < 1, PLM_ERROR_ARGUMENT, "wanted 1 step or more to profile, found %lld",
                 (long long)steps);
     PLM_TRY(plm_mul_bytes((size_t)summary->batch, (size_t)summary->sequence, &count));
-    PLM_TRY(plm_session_create(profile->plan, device, 1, &session));
+    PLM_TRY(
+        plm__session_create_as(profile->plan, device, 1, false, &session)); /* checks take time */
     PLM_TRY_DONE(plm_host_alloc(2 * count * sizeof *ids, &ids));
     for (size_t i = 0; i < 2 * count; i++)
         ids[i] = (int32_t)(plm_philox_at(1, 0, SITE_IDS, i).word[0] %

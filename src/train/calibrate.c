@@ -16,7 +16,7 @@
 #include "plimsoll/model.h"
 #include "plimsoll/profile.h"
 
-enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 3 };
+enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 2 };
 
 #define MOVER_BYTES_MIN 1e6 /* less may come from a cache near a core */
 
