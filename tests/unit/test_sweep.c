@@ -13,10 +13,12 @@
  * Cases run in a child process, so that a crash or a hang is one failed case and not the end.
  */
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +52,8 @@ typedef struct sweep_case {
 
 /* What parent and child share. */
 typedef struct score {
-    int64_t from, stride; /* of n */
+    int64_t from, stride;       /* of n */
+    char folder[SCRATCH_BYTES]; /* of the child */
     sweep_case now;
     int64_t covered[KIND_COUNT][2];
     int64_t failures;
@@ -387,6 +390,12 @@ static bool take_reference(place *at, int64_t step)
     return true;
 }
 
+static void name_files(place *at)
+{
+    snprintf(at->text, sizeof at->text, "%s/text", at->folder);
+    snprintf(at->run, sizeof at->run, "%s/run", at->folder);
+}
+
 static void close_place(place *at)
 {
     empty_folder(at);
@@ -404,8 +413,7 @@ static bool open_place(place *at)
     *at = (place){.folder = ""};
     if (!scratch_folder(at->folder))
         return false;
-    snprintf(at->text, sizeof at->text, "%s/text", at->folder);
-    snprintf(at->run, sizeof at->run, "%s/run", at->folder);
+    name_files(at);
     if (!write_text(at->text) || train(at, &none, false, &seen) != PLM_OK || !take_reference(at, 1))
         return false;
     seen = (watch){0};
@@ -445,7 +453,9 @@ static void sweep(const place *at, score *shared)
 static int child(score *shared)
 {
     place at;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever stops the sweep stops all of it */
     bool opened = open_place(&at);
+    snprintf(shared->folder, sizeof shared->folder, "%s", at.folder);
     if (opened)
         sweep(&at, shared);
     else
@@ -478,6 +488,10 @@ static void sweep_in_children(score *shared)
             shared->failures += !WIFEXITED(status) || WEXITSTATUS(status) > 1;
             return;
         }
+        place left = {.folder = ""};
+        snprintf(left.folder, sizeof left.folder, "%s", shared->folder);
+        name_files(&left);
+        close_place(&left);
         printf("(the next case ended with wait status %d)\n", status);
         report(&shared->now, "the process died or hung", PLM_OK);
         shared->failures++;
