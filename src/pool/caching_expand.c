@@ -64,13 +64,18 @@ static bool has_room(const plm__block *block, size_t bytes)
     return room >= bytes;
 }
 
-/* *block = an unmapped block that is the whole of a new segment. */
-static plm_status open_segment(plm__caching *caching, plm__shelf *shelf, plm__block **block)
+/* *block = an unmapped block that is the whole of a new segment. A source without a limit of its
+ * own may be asked for more than a segment has addresses: that is out of memory. */
+static plm_status open_segment(plm__caching *caching, plm__shelf *shelf, size_t wanted,
+                               plm__block **block)
 {
     plm_pool *pool = &caching->pool;
     size_t total = pool->source->total_bytes, page = plm__caching_page_bytes(pool, shelf->is_small);
+    size_t reserved = round_up(total + total / 8, page);
     plm__segment *segment;
-    PLM_TRY(plm__segment_create(pool, shelf, round_up(total + total / 8, page), page, &segment));
+    PLM_FAIL_IF(wanted > reserved, PLM_ERROR_DEVICE_MEMORY,
+                "wanted %zu bytes of an expandable segment of %zu", wanted, reserved);
+    PLM_TRY(plm__segment_create(pool, shelf, reserved, page, &segment));
     plm__block *whole = plm__slab_take(&pool->slab);
     *whole = (plm__block){.address = segment->address,
                           .bytes = segment->bytes,
@@ -95,7 +100,7 @@ static plm_status find_place(plm__caching *caching, const plm__want *want, plm__
             return PLM_OK;
         }
     }
-    return open_segment(caching, want->shelf, block);
+    return open_segment(caching, want->shelf, want->rounded_bytes, block);
 }
 
 /* Maps the pages that the first `bytes` of an unmapped block touch; *grown = the free block that

@@ -464,6 +464,8 @@ static plm_status step(pickle_reader *reader)
 static void run_common(pickle_reader *reader)
 {
     plm_document *document = reader->document;
+    if (document->stack.capacity == 0)
+        return; /* nothing to point into yet */
     const uint8_t *at = reader->stream->next, *end = reader->stream->end;
     plm_value *items = document->stack.items, *top = items + document->stack.count;
     const plm_value *top_end = items + document->stack.capacity;
