@@ -29,4 +29,15 @@ static inline int run_program(const char *arguments, const char *redirection,
     return WEXITSTATUS(status);
 }
 
+/* Fails unless the program refuses this with exit status 2 and one line that holds `told`. */
+static inline void assert_refused(const char *command, const char *arguments, const char *told)
+{
+    static char output[OUTPUT_BYTES];
+    char line[768];
+    snprintf(line, sizeof line, "%s %s", command, arguments);
+    int status = run_program(line, to_error, output);
+    if (status != 2 || !strstr(output, told) || strchr(output, '\n') != strrchr(output, '\n'))
+        fail_msg("%s: status %d, %s", line, status, output);
+}
+
 #endif

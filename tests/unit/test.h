@@ -31,6 +31,29 @@ static inline void assert_ok_at(plm_status status, const char *file, int line)
 
 #define assert_ok(status) assert_ok_at((status), __FILE__, __LINE__)
 
+/* How the sweep over failing allocations goes: `call` is tried with the n-th failing until none
+ * fails, transient and persistent; it must leave nothing behind. */
+static inline void sweep_failures(plm_status (*call)(void *context), void *context)
+{
+    for (int persistent = 0; persistent < 2; persistent++) {
+        bool fired = true;
+        for (int64_t n = 1; fired; n++) {
+            plm_host_stats before = plm_host_stats_get();
+            plm_host_fail_at(n, persistent != 0);
+            plm_status status = call(context);
+            fired = plm_host_fail_at(0, false);
+            if (status != (fired ? PLM_ERROR_HOST_MEMORY : PLM_OK) ||
+                plm_host_stats_get().live_bytes != before.live_bytes ||
+                plm_host_stats_get().live_count != before.live_count) {
+                print_error("plm_host_fail_at(%lld, %d): %s, %zu bytes left\n", (long long)n,
+                            persistent, plm_status_name(status),
+                            plm_host_stats_get().live_bytes - before.live_bytes);
+                fail();
+            }
+        }
+    }
+}
+
 static inline int check_no_leak(void **state)
 {
     (void)state;

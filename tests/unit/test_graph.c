@@ -462,8 +462,9 @@ static void dropout_is_nothing_outside_training_but_keeps_its_sites(void **state
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-static plm_status build_once(void)
+static plm_status build_once(void *context)
 {
+    (void)context;
     plm_graph *g = NULL;
     plm_strategy strategy = plm_strategy_default();
     plm_status status = plm_graph_create(&strategy, &g);
@@ -491,16 +492,7 @@ static plm_status build_once(void)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    for (int persistent = 0; persistent < 2; persistent++) {
-        bool fired = true;
-        for (int64_t n = 1; fired; n++) {
-            plm_host_fail_at(n, persistent != 0);
-            plm_status status = build_once();
-            fired = plm_host_fail_at(0, false);
-            assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
-        }
-    }
+    sweep_failures(build_once, NULL);
 }
 
 int main(void)

@@ -358,8 +358,9 @@ static void every_parameter_gets_its_first_values_from_its_own_site(void **state
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-static plm_status run_passes(void)
+static plm_status run_passes(void *context)
 {
+    (void)context;
     plm_graph *g = NULL;
     plm_strategy strategy = plm_strategy_default();
     plm_status status = plm_graph_create(&strategy, &g);
@@ -386,16 +387,7 @@ static plm_status run_passes(void)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    for (int persistent = 0; persistent < 2; persistent++) {
-        bool fired = true;
-        for (int64_t n = 1; fired; n++) {
-            plm_host_fail_at(n, persistent != 0);
-            plm_status status = run_passes();
-            fired = plm_host_fail_at(0, false);
-            assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
-        }
-    }
+    sweep_failures(run_passes, NULL);
 }
 
 int main(void)
