@@ -61,6 +61,7 @@ static const cost_row rows[PLM_OP_COUNT] = {
     [PLM_OP_GRADIENT_NORM] = {.factor = 2},
     [PLM_OP_ADAMW] = {.factor = 12},
     [PLM_OP_SGD] = {.factor = 5},
+    [PLM_OP_CAST] = {.factor = 1},
 };
 
 static const char *const keys[PLM_OP_COUNT] = {

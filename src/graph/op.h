@@ -17,6 +17,9 @@ typedef enum plm_op_kind {
     PLM_OP_COUNT
 } plm_op_kind;
 
+#define PLM_LOSS_SCALE_START 65536.0f /* of fp16, as a run begins */
+#define PLM_LOSS_SCALE_MAX   0x1p31f
+
 enum {
     PLM_OP_INPUTS_MAX = 5,
     PLM_OP_OUTPUTS_MAX = 3,
@@ -56,10 +59,14 @@ typedef struct plm_step_record {
     float epsilon;
     float clip_norm; /* 0: no clipping */
     float momentum;
+    uint32_t growth_interval; /* good updates in a row that double the loss scale, 0: it stays */
     /* written by operations */
     double loss_sum;       /* of the window; set to 0 by the host before it */
-    float gradient_norm;   /* before clipping */
+    float loss_scale;      /* of the gradients that are being made; 1 where there is none */
+    float gradient_norm;   /* unscaled, before clipping */
     float clip_scale;      /* in (0, 1] */
+    float gradient_factor; /* what makes a gradient that of the update: clip_scale / loss_scale */
+    uint32_t good_count;   /* updates in a row since the loss scale changed */
     uint32_t update_count; /* updates that were applied: t of the bias correction */
     uint32_t skipped_count;
     uint32_t skip; /* the last gradient was not finite: its update did nothing */

@@ -201,6 +201,13 @@ static plm_status write_record(plm_session *session)
                                    &session->record, offsetof(plm_step_record, loss_sum));
 }
 
+/* The operations' part too. */
+static plm_status write_whole_record(plm_session *session)
+{
+    return session->table->copy_in(session->device, address_of(session, PLM_TENSOR_STEP),
+                                   &session->record, sizeof session->record);
+}
+
 static plm_status clear_loss(plm_session *session)
 {
     return session->table->fill(
@@ -233,7 +240,8 @@ static plm_status start(plm_session *session, uint64_t seed)
     find_limits(session);
     PLM_TRY(session->table->fill(session->device, session->arena, 0, summary->persistent_bytes));
     session->record.seed = seed;
-    PLM_TRY(write_record(session));
+    session->record.loss_scale = 1;
+    PLM_TRY(write_whole_record(session));
     PLM_TRY(session->run(session, PLM_PROGRAM_INITIALIZE));
     return session->table->fence(session->device);
 }
@@ -506,8 +514,7 @@ plm_status plm__session_set_counters(plm_session *session, plm_session_counters 
 {
     session->record.update_count = counters.updates;
     session->record.skipped_count = counters.skipped;
-    return session->table->copy_in(session->device, address_of(session, PLM_TENSOR_STEP),
-                                   &session->record, sizeof session->record);
+    return write_whole_record(session);
 }
 
 /* The address of a parameter's part, checked against the caller's count. */

@@ -66,6 +66,7 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(GRADIENT_NORM, "gradient norm", IN("VC", "PC", "C")),
     ROW(ADAMW, "adamw", IN("VC"), EFFECT("VC", "VC", "VC")),
     ROW(SGD, "sgd", IN("VC"), EFFECT("VC", "VC")),
+    ROW(CAST, "cast", IN("VC"), EFFECT("VC")),
     ROW(INIT_NORMAL, "init normal", EFFECT("VC")),
     ROW(INIT_CONSTANT, "init constant", EFFECT("VC")),
 };

@@ -391,7 +391,8 @@ static inline void ref_cross_entropy_grad(reference *r)
     for (int64_t i = 0; i < r->n.B * r->n.T; i++)
         for (int64_t v = 0; v < r->n.V; v++) {
             double p = exp(r->in[0][i * r->n.V + v] - r->in[2][i]);
-            double grad = (double)r->step.inverse_count * (p - (r->ids[1][i] == v));
+            double grad =
+                (double)(r->step.loss_scale * r->step.inverse_count) * (p - (r->ids[1][i] == v));
             r->out[0][i * r->n.V + v] = r->ids[1][i] < 0 ? 0 : grad;
         }
 }
@@ -402,9 +403,10 @@ static inline void ref_gradient_norm(reference *r)
     for (int input = 0; input < PLM_OP_INPUTS_MAX; input++)
         for (int64_t i = 0; r->in[input] && i < r->in_count[input]; i++)
             sum += r->in[input][i] * r->in[input][i];
-    double clip = (double)r->step.clip_norm;
-    r->step.gradient_norm = (float)sqrt(sum);
-    r->step.clip_scale = clip > 0 ? (float)fmin(1, clip / (sqrt(sum) + 1e-6)) : 1;
+    double clip = (double)r->step.clip_norm, norm = sqrt(sum) / (double)r->step.loss_scale;
+    r->step.gradient_norm = (float)norm;
+    r->step.clip_scale = clip > 0 ? (float)fmin(1, clip / (norm + 1e-6)) : 1;
+    r->step.gradient_factor = r->step.clip_scale / r->step.loss_scale;
     r->step.update_count++;
 }
 
@@ -413,7 +415,7 @@ static inline void ref_adamw(reference *r)
     const plm_step_record *s = &r->step;
     double beta1 = (double)s->beta1, beta2 = (double)s->beta2;
     for (int64_t i = 0; i < r->in_count[0]; i++) {
-        double g = (double)s->clip_scale * r->in[0][i];
+        double g = (double)s->gradient_factor * r->in[0][i];
         double *p = r->effect[0] + i, *m = r->effect[1] + i, *v = r->effect[2] + i;
         *m = beta1 * *m + (1 - beta1) * g;
         *v = beta2 * *v + (1 - beta2) * g * g;
@@ -430,9 +432,15 @@ static inline void ref_sgd(reference *r)
     double decay = r->attr.decay ? (double)s->weight_decay : 0;
     for (int64_t i = 0; i < r->in_count[0]; i++) {
         double *p = r->effect[0] + i, *m = r->effect[1] + i;
-        *m = (double)s->momentum * *m + (double)s->clip_scale * r->in[0][i] + decay * *p;
+        *m = (double)s->momentum * *m + (double)s->gradient_factor * r->in[0][i] + decay * *p;
         *p -= (double)s->learning_rate * *m;
     }
+}
+
+static inline void ref_cast(reference *r)
+{
+    for (int64_t i = 0; i < r->in_count[0]; i++)
+        r->effect[0][i] = r->in[0][i];
 }
 
 static inline void ref_init_normal(reference *r)

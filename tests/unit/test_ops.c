@@ -47,6 +47,7 @@ static reference_op *const references[PLM_OP_COUNT] = {
     [PLM_OP_GRADIENT_NORM] = ref_gradient_norm,
     [PLM_OP_ADAMW] = ref_adamw,
     [PLM_OP_SGD] = ref_sgd,
+    [PLM_OP_CAST] = ref_cast,
     [PLM_OP_INIT_NORMAL] = ref_init_normal,
     [PLM_OP_INIT_CONSTANT] = ref_init_constant,
 };
@@ -187,7 +188,9 @@ static plm_step_record step_record(void)
                              .epsilon = 1e-8f,
                              .clip_norm = 1.0f,
                              .momentum = 0.8f,
+                             .loss_scale = 4.0f,
                              .clip_scale = 0.5f,
+                             .gradient_factor = 0.125f,
                              .update_count = 2};
 }
 
@@ -284,6 +287,7 @@ static void assert_matches(fixture *f, double tolerance)
     assert_true(fabs(step->loss_sum - truth->loss_sum) < 1e-9);
     assert_true(fabsf(step->gradient_norm - truth->gradient_norm) <= 1e-6f * truth->gradient_norm);
     assert_true(fabsf(step->clip_scale - truth->clip_scale) <= 1e-6f);
+    assert_true(fabsf(step->gradient_factor - truth->gradient_factor) <= 1e-6f);
     assert_int_equal(step->update_count, truth->update_count);
 }
 
@@ -469,7 +473,7 @@ static void shapes_that_do_not_fit_together_are_refused(void **state)
             assert_int_equal(device->table->workspace(device, &f.launch, &bytes),
                              PLM_ERROR_UNSUPPORTED);
             *operand = good;
-            operand->dtype = PLM_DTYPE_BF16;
+            operand->dtype = PLM_DTYPE_U8;
             assert_int_equal(device->table->workspace(device, &f.launch, &bytes),
                              PLM_ERROR_UNSUPPORTED);
             *operand = good;
@@ -599,7 +603,7 @@ static void check_pair(plm_device *device, const gradient_pair *pair, const exte
     for (int64_t i = 0; i < outputs; i++)
         weight[i] = (double)(float)next_number(&index);
     for (int64_t i = 0; pair->forward == PLM_OP_CROSS_ENTROPY && i < outputs; i++)
-        weight[i] = (double)backward.step.inverse_count;
+        weight[i] = (double)(backward.step.loss_scale * backward.step.inverse_count);
     connect(pair, &forward, &backward, weight);
     run_op(device, &backward.launch);
     const plm_operand *result =

@@ -7,7 +7,10 @@
  *     R           at the front: all dimensions that the other letters leave, as one
  *     *           any shape, with as many elements as every other *
  *     .           any shape
- *     # and ?     before it: int32 instead of fp32; may be absent (rank 0)
+ *     # ! ~ ?     before it: int32; fp32; the type of gradients, fp32 or bf16; may be absent (rank
+ * 0)
+ *
+ * All other words are of one type, the precision: fp32, bf16 or fp16.
  *
  * P, the rows of a position table, is at least T; H is attr.heads and divides C.
  */
@@ -20,38 +23,39 @@
 static const char *const signatures[PLM_OP_COUNT] = {
     [PLM_OP_EMBEDDING] = "#BT VC > BTC",
     [PLM_OP_POSITION] = "BTC PC > BTC",
-    [PLM_OP_LAYER_NORM] = "RC C C > RC R R",
+    [PLM_OP_LAYER_NORM] = "RC C C > RC !R !R",
     [PLM_OP_LINEAR] = "RK NK ?N > RN",
     [PLM_OP_GELU] = "* > *",
     [PLM_OP_GELU_EXACT] = "* > *",
     [PLM_OP_ADD] = "* * > *",
     [PLM_OP_DROPOUT] = "BTC > BTC",
-    [PLM_OP_ATTENTION] = "BT3C > BTC BHT",
+    [PLM_OP_ATTENTION] = "BT3C > BTC !BHT",
     [PLM_OP_ATTENTION_SCORES] = "BT3C > BHTT",
     [PLM_OP_SOFTMAX] = "RN > RN",
     [PLM_OP_ATTENTION_APPLY] = "BHTT BT3C > BTC",
     [PLM_OP_SELECT] = "BTC > BC",
-    [PLM_OP_CROSS_ENTROPY] = "RV #R > R R",
-    [PLM_OP_LOSS_SUM] = "R",
-    [PLM_OP_EMBEDDING_GRAD] = "#BT BTC ; VC",
-    [PLM_OP_POSITION_GRAD] = "BTC ; PC",
-    [PLM_OP_LAYER_NORM_GRAD_INPUT] = "RC RC C R R > RC",
-    [PLM_OP_LAYER_NORM_GRAD_WEIGHT] = "RC RC R R ; C C",
+    [PLM_OP_CROSS_ENTROPY] = "RV #R > !R !R",
+    [PLM_OP_LOSS_SUM] = "!R",
+    [PLM_OP_EMBEDDING_GRAD] = "#BT BTC ; ~VC",
+    [PLM_OP_POSITION_GRAD] = "BTC ; ~PC",
+    [PLM_OP_LAYER_NORM_GRAD_INPUT] = "RC RC C !R !R > RC",
+    [PLM_OP_LAYER_NORM_GRAD_WEIGHT] = "RC RC !R !R ; ~C ~C",
     [PLM_OP_LINEAR_GRAD_INPUT] = "RN NK > RK",
-    [PLM_OP_LINEAR_GRAD_WEIGHT] = "RK RN ; NK",
-    [PLM_OP_LINEAR_GRAD_BIAS] = "RN ; N",
+    [PLM_OP_LINEAR_GRAD_WEIGHT] = "RK RN ; ~NK",
+    [PLM_OP_LINEAR_GRAD_BIAS] = "RN ; ~N",
     [PLM_OP_GELU_GRAD] = "* * > *",
     [PLM_OP_GELU_EXACT_GRAD] = "* * > *",
-    [PLM_OP_ATTENTION_GRAD] = "BTC BT3C BTC BHT > BT3C",
+    [PLM_OP_ATTENTION_GRAD] = "BTC BT3C BTC !BHT > BT3C",
     [PLM_OP_ATTENTION_GRAD_PROBS] = "BTC BT3C > BHTT",
     [PLM_OP_SOFTMAX_GRAD] = "RN RN > RN",
     [PLM_OP_ATTENTION_GRAD_QKV] = "BTC BT3C BHTT BHTT > BT3C",
-    [PLM_OP_CROSS_ENTROPY_GRAD] = "RV #R R > RV",
-    [PLM_OP_GRADIENT_NORM] = ". ?. ?. ?.",
-    [PLM_OP_ADAMW] = "* ; * * *",
-    [PLM_OP_SGD] = "* ; * *",
-    [PLM_OP_INIT_NORMAL] = "; *",
-    [PLM_OP_INIT_CONSTANT] = "; *",
+    [PLM_OP_CROSS_ENTROPY_GRAD] = "RV #R !R > RV",
+    [PLM_OP_GRADIENT_NORM] = "~. ?~. ?~. ?~.",
+    [PLM_OP_ADAMW] = "~* ; !* !* !*",
+    [PLM_OP_SGD] = "~* ; !* !*",
+    [PLM_OP_CAST] = "!* ; *",
+    [PLM_OP_INIT_NORMAL] = "; !*",
+    [PLM_OP_INIT_CONSTANT] = "; !*",
 };
 
 static const char *const names[PLM_OP_COUNT] = {
@@ -69,6 +73,7 @@ typedef struct check {
     int index;           /* within the section */
     int64_t extent[EXTENTS];
     bool known[EXTENTS];
+    const plm_operand *first; /* of the words whose type is the precision; NULL: none so far */
 } check;
 
 static plm_status bind(check *c, char letter, int64_t extent)
@@ -82,15 +87,32 @@ static plm_status bind(check *c, char letter, int64_t extent)
     return PLM_OK;
 }
 
-/* Contiguous, of the right dtype, extents not negative, bytes within size_t. */
-static plm_status check_layout(const check *c, const plm_operand *operand, plm_dtype dtype,
-                               int64_t *count)
+/* `mark` is the one of #, ! and ~ that stands before the word, 0 for none. */
+static plm_status check_dtype(check *c, const plm_operand *operand, char mark)
+{
+    const plm_dtype found = operand->dtype;
+    bool real = found == PLM_DTYPE_F32 || found == PLM_DTYPE_BF16 || found == PLM_DTYPE_F16;
+    if (mark == 0 && real && !c->first)
+        c->first = operand;
+    bool right = mark == '#'   ? found == PLM_DTYPE_I32
+                 : mark == '!' ? found == PLM_DTYPE_F32
+                 : mark == '~' ? found == PLM_DTYPE_F32 || found == PLM_DTYPE_BF16
+                               : real && found == c->first->dtype;
+    const char *wanted = mark == '#'                ? "int32"
+                         : mark == '!'              ? "fp32"
+                         : mark == '~' || !c->first ? "fp32 or bf16"
+                                                    : plm_dtype_text(c->first->dtype);
+    PLM_FAIL_IF(!right, PLM_ERROR_UNSUPPORTED, "%s, %s %d: wanted %s, found %s", c->op, c->section,
+                c->index, wanted, plm_dtype_text(found));
+    return PLM_OK;
+}
+
+/* Contiguous, extents not negative, bytes within size_t. */
+static plm_status check_layout(const check *c, const plm_operand *operand, int64_t *count)
 {
     PLM_FAIL_IF(operand->rank < 1 || operand->rank > PLM_RANK_MAX, PLM_ERROR_ARGUMENT,
                 "%s, %s %d: wanted 1 to %d dimensions, found %d", c->op, c->section, c->index,
                 PLM_RANK_MAX, operand->rank);
-    PLM_FAIL_IF(operand->dtype != dtype, PLM_ERROR_UNSUPPORTED, "%s, %s %d: wanted %s, found %s",
-                c->op, c->section, c->index, plm_dtype_text(dtype), plm_dtype_text(operand->dtype));
     bool dense = true;
     int64_t elements = 1;
     for (int32_t i = operand->rank - 1; i >= 0; i--) {
@@ -105,7 +127,7 @@ static plm_status check_layout(const check *c, const plm_operand *operand, plm_d
                 "%s, %s %d: wanted a contiguous tensor, found strides", c->op, c->section,
                 c->index);
     size_t bytes;
-    PLM_TRY(plm_dtype_bytes(dtype, elements, &bytes));
+    PLM_TRY(plm_dtype_bytes(operand->dtype, elements, &bytes));
     *count = elements;
     return PLM_OK;
 }
@@ -143,12 +165,13 @@ static plm_status match_operand(check *c, const char *word, int letters, const p
 {
     if (*word == '?' && plm_operand_is_absent(operand))
         return PLM_OK;
-    plm_dtype dtype = PLM_DTYPE_F32;
-    for (; *word == '?' || *word == '#'; word++, letters--)
-        if (*word == '#')
-            dtype = PLM_DTYPE_I32;
+    char mark = 0;
+    for (; strchr("?#!~", *word); word++, letters--)
+        if (*word != '?')
+            mark = *word;
     int64_t count;
-    PLM_TRY(check_layout(c, operand, dtype, &count));
+    PLM_TRY(check_dtype(c, operand, mark));
+    PLM_TRY(check_layout(c, operand, &count));
     if (*word == '*')
         return bind(c, '*', count);
     return *word == '.' ? PLM_OK : match_extents(c, word, letters, operand);

@@ -51,6 +51,7 @@
     ROW(GRADIENT_NORM, gradient_norm)                                                              \
     ROW(ADAMW, adamw)                                                                              \
     ROW(SGD, sgd)                                                                                  \
+    ROW(CAST, cast)                                                                                \
     ROW(INIT_NORMAL, init_normal)                                                                  \
     ROW(INIT_CONSTANT, init_constant)
 

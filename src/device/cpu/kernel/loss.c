@@ -104,7 +104,7 @@ void KERNEL(cross_entropy_grad)(const plm_launch *launch, int threads)
     const int32_t *targets = launch->in[1].data; /* [R] */
     const float *lse = launch->in[2].data;       /* [R] */
     float *dlogits = launch->out[0].data;        /* [R,V] */
-    float scale = launch->step->inverse_count;
+    float scale = launch->step->loss_scale * launch->step->inverse_count;
     int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The update: norm of all gradients with the scale that clips them, AdamW, and SGD with momentum.
+ * The update: norm of all gradients with the factor that unscales and clips them, AdamW, SGD with
+ * momentum, and the cast of masters into weights.
  * All work on flat tensors of any length. The norm's chunks are summed in their order, NORM_GROUP
  * at a time, so that it is the same for any number of threads and needs no workspace.
  */
 #include <math.h>
+#include <string.h>
 
+#include "base/half.h"
 #include "device/cpu/kernel/kernel.h"
 
 enum { NORM_GROUP = 512 }; /* chunks whose sums are held at once */
@@ -36,6 +39,17 @@ static double add_squares(double total, const float *x, int64_t count, int threa
     return total;
 }
 
+static void move_loss_scale(plm_step_record *step, bool finite)
+{
+    step->good_count = finite ? step->good_count + 1 : 0;
+    if (!finite)
+        step->loss_scale = fmaxf(1.0f, step->loss_scale / 2.0f);
+    if (step->good_count < step->growth_interval)
+        return;
+    step->loss_scale = fminf(PLM_LOSS_SCALE_MAX, step->loss_scale * 2.0f);
+    step->good_count = 0;
+}
+
 void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
 {
     plm_step_record *step = launch->step;
@@ -44,18 +58,21 @@ void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
         if (!plm_operand_is_absent(&launch->in[i]))
             total =
                 add_squares(total, launch->in[i].data, plm_operand_count(&launch->in[i]), threads);
-    float norm = (float)sqrt(total), clip = step->clip_norm;
+    float norm = (float)(sqrt(total) / (double)step->loss_scale), clip = step->clip_norm;
     bool finite = isfinite(norm);
     step->gradient_norm = norm;
     step->clip_scale = finite && clip > 0.0f ? fminf(1.0f, clip / (norm + 1e-6f)) : 1.0f;
+    step->gradient_factor = step->clip_scale / step->loss_scale;
     step->skip = !finite;
     step->update_count += finite;
     step->skipped_count += !finite;
+    if (step->growth_interval > 0)
+        move_loss_scale(step, finite);
 }
 
 /* What an update needs of the step record, worked out once. */
 typedef struct adamw {
-    float clip, beta1, beta2, rate, epsilon, decay;
+    float factor, beta1, beta2, rate, epsilon, decay;
     float mean_scale, square_scale; /* 1 / (1 - beta^t) */
 } adamw;
 
@@ -66,7 +83,7 @@ static void adamw_chunk(const adamw *job, const float *grad, float *p, float *m,
     float fresh1 = 1.0f - s.beta1, fresh2 = 1.0f - s.beta2;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        float g = s.clip * grad[i];
+        float g = s.factor * grad[i];
         float mean = s.beta1 * m[i] + fresh1 * g;
         float square = s.beta2 * v[i] + fresh2 * g * g;
         float step = mean * s.mean_scale / (sqrtf(square * s.square_scale) + s.epsilon);
@@ -83,7 +100,7 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
     float *p = launch->effect[0].data, *m = launch->effect[1].data, *v = launch->effect[2].data;
     int64_t count = plm_operand_count(&launch->in[0]);
     adamw job = {
-        .clip = step->clip_scale,
+        .factor = step->gradient_factor,
         .beta1 = step->beta1,
         .beta2 = step->beta2,
         .rate = step->learning_rate,
@@ -102,10 +119,10 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
 static void sgd_chunk(const plm_step_record *step, float decay, const float *grad, float *p,
                       float *m, int64_t count)
 {
-    float clip = step->clip_scale, momentum = step->momentum, rate = step->learning_rate;
+    float factor = step->gradient_factor, momentum = step->momentum, rate = step->learning_rate;
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        m[i] = momentum * m[i] + (clip * grad[i] + decay * p[i]);
+        m[i] = momentum * m[i] + (factor * grad[i] + decay * p[i]);
         p[i] -= rate * m[i];
     }
 }
@@ -122,4 +139,29 @@ void KERNEL(sgd)(const plm_launch *launch, int threads)
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i += PLM_CHUNK)
         sgd_chunk(step, decay, grad + i, p + i, m + i, plm_min(PLM_CHUNK, count - i));
+}
+
+static void cast_chunk(const float *masters, const plm_operand *weights, int64_t first,
+                       int64_t count)
+{
+    uint16_t *halves = (uint16_t *)weights->data + first;
+    if (weights->dtype == PLM_DTYPE_F32)
+        memcpy((float *)weights->data + first, masters, (size_t)count * sizeof(float));
+    else if (weights->dtype == PLM_DTYPE_BF16)
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++)
+            halves[i] = plm_to_bf16(masters[i]);
+    else
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++)
+            halves[i] = plm_to_fp16(masters[i]);
+}
+
+void KERNEL(cast)(const plm_launch *launch, int threads)
+{
+    const float *masters = launch->in[0].data; /* [N] */
+    int64_t count = plm_operand_count(&launch->in[0]);
+#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
+    for (int64_t i = 0; i < count; i += PLM_CHUNK)
+        cast_chunk(masters + i, &launch->effect[0], i, plm_min(PLM_CHUNK, count - i));
 }
