@@ -18,20 +18,23 @@ typedef struct plm_session plm_session;
 /* The scalars of one update. */
 typedef struct plm_hyper {
     float learning_rate;
-    float weight_decay;          /* of the parameters that decay */
-    float beta1, beta2, epsilon; /* AdamW's */
-    float clip_norm;             /* largest global norm of the gradient, 0: no clipping */
-    float momentum;              /* SGD's, in [0, 1) */
+    float weight_decay;             /* of the parameters that decay */
+    float beta1, beta2, epsilon;    /* AdamW's */
+    float clip_norm;                /* largest global norm of the gradient, 0: no clipping */
+    float momentum;                 /* SGD's, in [0, 1) */
+    uint32_t scale_growth_interval; /* fp16: good updates in a row that double the loss scale, 0: it
+                                       stays. A gradient that is not finite halves it */
 } plm_hyper;
 
 /* AdamW as GPT-2 is trained: learning rate 6e-4, decay 0.1, betas 0.9 and 0.95, epsilon 1e-8,
- * clipping at 1; momentum 0.9. */
+ * clipping at 1; momentum 0.9; the loss scale doubles after 2000 good updates. */
 plm_hyper plm_hyper_default(void);
 
 typedef struct plm_step_result {
     double loss;         /* sum of token losses / counted targets, nats; 0 when none was counted */
     int64_t counted;     /* targets counted in the window */
-    float gradient_norm; /* before clipping */
+    float gradient_norm; /* unscaled, before clipping */
+    float loss_scale;    /* by which the window's gradients were scaled: over 1 with fp16 only */
     bool skipped;        /* the gradient was not finite: nothing was changed */
 } plm_step_result;
 
@@ -80,8 +83,8 @@ PLM_MUST_USE plm_status plm_session_generate(plm_session *session, int64_t count
 
 /* What is read or written of a parameter. */
 typedef enum plm_parameter_part {
-    PLM_PART_VALUE,
-    PLM_PART_GRADIENT, /* of the last window, before clipping */
+    PLM_PART_VALUE,    /* the fp32 master, which the weight follows, where weights have 16 bits */
+    PLM_PART_GRADIENT, /* of the last window, before clipping, times its loss scale */
     PLM_PART_MOMENT1,
     PLM_PART_MOMENT2
 } plm_parameter_part;

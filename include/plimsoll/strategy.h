@@ -18,6 +18,12 @@ typedef enum plm_attention_form {
     PLM_ATTENTION_PLAIN  /* scores and probabilities are tensors, [batch, heads, T, T] */
 } plm_attention_form;
 
+/* When a parameter is updated. */
+typedef enum plm_update_time {
+    PLM_UPDATE_LATE, /* at the end of the window, when every gradient is there */
+    PLM_UPDATE_EARLY /* as soon as its gradient is made, which then need not be kept */
+} plm_update_time;
+
 /*
  * What a block makes again in the backward instead of keeping it: bits that combine. In JSON the
  * rungs "none", "act", "norm", "mlp", "block" are cumulative ("norm" includes "act", "mlp" both),
@@ -37,7 +43,10 @@ enum { PLM_BLOCKS_MAX = 1024 }; /* blocks of a network */
 
 typedef struct plm_strategy {
     int64_t micro_batch; /* sequences held at once, a divisor of the batch; 0: chosen by the plan */
-    plm_dtype precision; /* of weights and activations; PLM_DTYPE_F32 is built */
+    plm_dtype precision; /* of weights and activations: fp32, or bf16 or fp16 with fp32 masters */
+    plm_dtype gradient;  /* of the weights' gradients: fp32; bf16 with bf16 weights, when nothing
+                            is added up: one micro-batch a window and the head whole */
+    plm_update_time update; /* early: with one micro-batch a window, no clipping, no loss scale */
     plm_attention_form attention;
     int64_t head_chunks; /* pieces in which head and loss run, 1: whole; 0: chosen by the plan */
     uint8_t recompute;   /* plm_recompute bits of every block that is not listed */
@@ -45,8 +54,11 @@ typedef struct plm_strategy {
     uint8_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */
 } plm_strategy;
 
-/* The defaults: micro-batch chosen by the plan, fp32, fused attention. */
+/* The defaults: micro-batch chosen by the plan, fp32, fused attention, update late. */
 plm_strategy plm_strategy_default(void);
+
+/* "late" or "early"; static. */
+const char *plm_update_time_text(plm_update_time update);
 
 /* "fused" or "plain"; static. */
 const char *plm_attention_text(plm_attention_form form);

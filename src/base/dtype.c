@@ -3,6 +3,7 @@
 #include "plimsoll/dtype.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/size.h"
 
@@ -30,6 +31,29 @@ const char *plm_dtype_text(plm_dtype dtype)
 const char *plm_role_text(plm_role role)
 {
     return (unsigned)role < PLM_ROLE_COUNT ? roles[role] : "unknown";
+}
+
+size_t plm_dtype_size(plm_dtype dtype)
+{
+    PLM_ASSERT((unsigned)dtype < PLM_DTYPE_COUNT);
+    return dtypes[dtype].block_bytes;
+}
+
+bool plm_dtype_is_real(plm_dtype dtype)
+{
+    return dtype == PLM_DTYPE_F32 || dtype == PLM_DTYPE_BF16 || dtype == PLM_DTYPE_F16;
+}
+
+plm_status plm_dtype_parse(const char *text, plm_dtype *dtype)
+{
+    for (int i = 0; i < PLM_DTYPE_COUNT; i++) {
+        if (strcmp(text, dtypes[i].text) == 0) {
+            *dtype = (plm_dtype)i;
+            return PLM_OK;
+        }
+    }
+    return plm_fail(PLM_ERROR_ARGUMENT, "wanted a type such as fp32, bf16 or fp16, found '%.40s'",
+                    text);
 }
 
 plm_status plm_dtype_bytes(plm_dtype dtype, int64_t elements, size_t *bytes)

@@ -59,6 +59,7 @@ static const cost_row rows[PLM_OP_COUNT] = {
     [PLM_OP_ATTENTION_GRAD_QKV] = {.arithmetic = BY_ATTENTION, .factor = 6, .of = 1},
     [PLM_OP_CROSS_ENTROPY_GRAD] = {.factor = 4},
     [PLM_OP_GRADIENT_NORM] = {.factor = 2},
+    [PLM_OP_GRADIENT_PART] = {.factor = 2},
     [PLM_OP_ADAMW] = {.factor = 12},
     [PLM_OP_SGD] = {.factor = 5},
     [PLM_OP_CAST] = {.factor = 1},

@@ -21,6 +21,7 @@ static const struct {
     plm_scope scope;
 } flats[PLM_FLAT_COUNT] = {
     [PLM_FLAT_PARAMETER] = {PLM_ROLE_PARAMETER, PLM_SCOPE_RUN},
+    [PLM_FLAT_MASTER] = {PLM_ROLE_MASTER, PLM_SCOPE_RUN},
     [PLM_FLAT_GRADIENT] = {PLM_ROLE_GRADIENT, PLM_SCOPE_WINDOW},
     [PLM_FLAT_MOMENT1] = {PLM_ROLE_OPTIMIZER, PLM_SCOPE_RUN},
     [PLM_FLAT_MOMENT2] = {PLM_ROLE_OPTIMIZER, PLM_SCOPE_RUN},
@@ -220,13 +221,47 @@ plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *sha
     return PLM_OK;
 }
 
+plm_dtype plm__graph_flat_dtype(const plm_graph *graph, plm_flat flat)
+{
+    switch (flat) {
+    case PLM_FLAT_PARAMETER:
+        return graph->strategy.precision;
+    case PLM_FLAT_GRADIENT:
+        return graph->strategy.gradient;
+    default:
+        return PLM_DTYPE_F32;
+    }
+}
+
+plm_flat plm__graph_updated_flat(const plm_graph *graph)
+{
+    return graph->strategy.precision == PLM_DTYPE_F32 ? PLM_FLAT_PARAMETER : PLM_FLAT_MASTER;
+}
+
+/* Where element `element` of a flat storage lies; plain numbers, so whole bytes. */
+static size_t flat_offset(const plm_graph *graph, plm_flat flat, size_t element)
+{
+    return element * plm_dtype_size(plm__graph_flat_dtype(graph, flat));
+}
+
 /* Makes the group's flat storage of this kind when it is missing, as long as the group is now. */
 static plm_status need_flat_storage(plm_graph *graph, plm_flat flat, plm_group group)
 {
     int32_t *storage = &graph->flat_storage[flat][group];
     if (*storage >= 0)
         return PLM_OK;
-    return add_storage(graph, graph->group_bytes[group], flats[flat].scope, storage);
+    size_t bytes = flat_offset(graph, flat, graph->group_elements[group]);
+    return add_storage(graph, bytes, flats[flat].scope, storage);
+}
+
+/* *end = the elements of a group that grows by `elements`: each parameter begins at a granule in
+ * every flat storage, the narrowest too, and the widest can be counted. */
+static plm_status grow_group(const plm_graph *graph, plm_group group, int64_t elements, size_t *end)
+{
+    size_t granule = PLM_GRANULE_BYTES / plm_dtype_size(graph->strategy.precision), widest;
+    PLM_TRY(plm_round_up_bytes((size_t)elements, granule, end));
+    PLM_TRY(plm_add_bytes(graph->group_elements[group], *end, end));
+    return plm_mul_bytes(*end, sizeof(float), &widest);
 }
 
 /* Appends the parameter's tensor at the end of its group, whose flat storages all grow by it. */
@@ -234,10 +269,10 @@ static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape
                                 plm_init init, plm_group group, plm_tensor *tensor)
 {
     PLM_TRY(need_flat_storage(graph, PLM_FLAT_PARAMETER, group));
-    size_t offset = graph->group_bytes[group], bytes, end;
-    PLM_TRY(shape_bytes(shape, &bytes));
-    PLM_TRY(plm_round_up_bytes(bytes, PLM_GRANULE_BYTES, &bytes));
-    PLM_TRY(plm_add_bytes(offset, bytes, &end));
+    size_t bytes, end;
+    size_t offset = flat_offset(graph, PLM_FLAT_PARAMETER, graph->group_elements[group]);
+    PLM_TRY(shape_bytes(shape, &bytes)); /* fails for what cannot be counted */
+    PLM_TRY(grow_group(graph, group, plm_shape_elements(shape), &end));
     PLM_TRY(PLM_ARRAY_RESERVE(&graph->parameters, graph->parameters.count + 1));
     PLM_TRY(PLM_ARRAY_RESERVE(&graph->by_name, (int64_t)name + 1));
     PLM_TRY(add_tensor(graph, shape, graph->flat_storage[PLM_FLAT_PARAMETER][group], offset,
@@ -253,10 +288,11 @@ static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape
     *parameter = (plm_parameter_info){.init = init, .group = group};
     for (int flat = 0; flat < PLM_FLAT_COUNT; flat++)
         parameter->flat[flat] = flat == PLM_FLAT_PARAMETER ? *tensor : PLM_TENSOR_NONE;
-    graph->group_bytes[group] = end;
+    graph->group_elements[group] = end;
     for (int flat = 0; flat < PLM_FLAT_COUNT; flat++)
         if (graph->flat_storage[flat][group] >= 0)
-            graph->storages.items[graph->flat_storage[flat][group]].bytes = end;
+            graph->storages.items[graph->flat_storage[flat][group]].bytes =
+                flat_offset(graph, (plm_flat)flat, end);
     return PLM_OK;
 }
 
@@ -315,7 +351,7 @@ plm_tensor plm_parameter(plm_graph *graph, const char *name, int32_t rank, const
     plm_shape shape;
     plm_tensor tensor = PLM_TENSOR_NONE;
     if (!plm__graph_check(graph, PLM_OK) ||
-        !plm__graph_check(graph, take_shape(PLM_DTYPE_F32, rank, dims, &shape)) ||
+        !plm__graph_check(graph, take_shape(graph->strategy.precision, rank, dims, &shape)) ||
         !plm__graph_check(graph, parameter(graph, name, &shape, init, decay, &tensor)))
         return PLM_TENSOR_NONE;
     return tensor;
@@ -387,10 +423,13 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
         return parameter_info->flat[flat];
     plm_tensor made = PLM_TENSOR_NONE;
     const plm_tensor_info base = *plm_graph_tensor(graph, tensor);
+    plm_shape shape = base.shape;
+    shape.dtype = plm__graph_flat_dtype(graph, flat);
+    size_t offset = flat_offset(graph, flat, base.offset / plm_dtype_size(base.shape.dtype));
     if (!plm__graph_check(graph, need_flat_storage(graph, flat, parameter_info->group)) ||
-        !plm__graph_check(graph, add_tensor(graph, &base.shape,
+        !plm__graph_check(graph, add_tensor(graph, &shape,
                                             graph->flat_storage[flat][parameter_info->group],
-                                            base.offset, flats[flat].role, &made)))
+                                            offset, flats[flat].role, &made)))
         return PLM_TENSOR_NONE;
     graph->tensors.items[made].name = base.name;
     graph->tensors.items[made].layer = base.layer;
@@ -403,18 +442,39 @@ plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group grou
     int32_t storage = graph->flat_storage[flat][group];
     if (storage < 0)
         return PLM_TENSOR_NONE;
-    plm_shape shape = {.dtype = PLM_DTYPE_F32,
+    plm_shape shape = {.dtype = plm__graph_flat_dtype(graph, flat),
                        .rank = 1,
-                       .dims = {(int64_t)(graph->group_bytes[group] / sizeof(float))}};
+                       .dims = {(int64_t)graph->group_elements[group]}};
     plm_tensor tensor = PLM_TENSOR_NONE;
     if (!plm__graph_check(graph, add_tensor(graph, &shape, storage, 0, flats[flat].role, &tensor)))
         return PLM_TENSOR_NONE;
     return tensor;
 }
 
+/* The gradient of a parameter that is updated as soon as it is made: a call tensor. */
+static plm_tensor brief_gradient(plm_graph *graph, plm_tensor tensor)
+{
+    plm_parameter_info *info = &graph->parameters.items[graph->parameter_of.items[tensor]];
+    plm_tensor *gradient = &info->flat[PLM_FLAT_GRADIENT];
+    const plm_tensor_info base = *plm_graph_tensor(graph, tensor);
+    plm_shape shape = base.shape;
+    shape.dtype = plm__graph_flat_dtype(graph, PLM_FLAT_GRADIENT);
+    if (*gradient != PLM_TENSOR_NONE)
+        return *gradient;
+    if (!plm__graph_check(graph,
+                          plm__graph_call_tensor(graph, &shape, PLM_ROLE_GRADIENT, gradient)))
+        return PLM_TENSOR_NONE;
+    graph->tensors.items[*gradient].name = base.name;
+    graph->tensors.items[*gradient].layer = base.layer;
+    graph->parameter_of.items[*gradient] = graph->parameter_of.items[tensor];
+    return *gradient;
+}
+
 plm_tensor plm__graph_gradient(plm_graph *graph, plm_tensor tensor, bool *accumulate)
 {
-    plm_tensor gradient = plm__graph_flat(graph, tensor, PLM_FLAT_GRADIENT);
+    plm_tensor gradient = graph->strategy.update == PLM_UPDATE_EARLY
+                              ? brief_gradient(graph, tensor)
+                              : plm__graph_flat(graph, tensor, PLM_FLAT_GRADIENT);
     if (gradient == PLM_TENSOR_NONE)
         return PLM_TENSOR_NONE;
     plm_parameter_info *info = &graph->parameters.items[graph->parameter_of.items[tensor]];

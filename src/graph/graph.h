@@ -4,7 +4,8 @@
  *
  * Invariants: a tensor has one storage and lies inside it; values are single-assignment: a call
  * tensor is an output of exactly one operation or an input of its program; persistent tensors
- * change only through effects. Operations of a program are contiguous and in running order.
+ * change only through effects, and so do gradients of call scope, which an early update uses up.
+ * Operations of a program are contiguous and in running order.
  */
 #ifndef PLM_GRAPH_GRAPH_H
 #define PLM_GRAPH_GRAPH_H
@@ -24,9 +25,11 @@ typedef enum plm_scope { PLM_SCOPE_RUN, PLM_SCOPE_WINDOW, PLM_SCOPE_CALL } plm_s
 
 typedef enum plm_queue { PLM_QUEUE_COMPUTE, PLM_QUEUE_COPY, PLM_QUEUE_COMMUNICATION } plm_queue;
 
-/* Parameters and all that belongs to them lie flat, one storage for each kind and decay group. */
+/* Parameters and all that belongs to them lie flat, one storage for each kind and decay group, at
+ * the same elements of each. */
 typedef enum plm_flat {
-    PLM_FLAT_PARAMETER,
+    PLM_FLAT_PARAMETER, /* what the network computes with, in the strategy's precision */
+    PLM_FLAT_MASTER,    /* what is updated, in fp32, where the weights have 16 bits */
     PLM_FLAT_GRADIENT,
     PLM_FLAT_MOMENT1,
     PLM_FLAT_MOMENT2,
@@ -77,7 +80,8 @@ typedef struct plm_op {
     plm_tensor effect[PLM_OP_EFFECTS_MAX];
 } plm_op;
 
-/* A parameter and what belongs to it; tensors are PLM_TENSOR_NONE until a pass makes them. */
+/* A parameter and what belongs to it; tensors are PLM_TENSOR_NONE until a pass makes them. The
+ * gradient is of call scope, and not flat, where updates are early. */
 typedef struct plm_parameter_info {
     plm_tensor flat[PLM_FLAT_COUNT];
     plm_init init;
@@ -95,14 +99,16 @@ struct plm_graph {
     PLM_ARRAY(plm_tensor_info) tensors;
     PLM_ARRAY(plm_op) ops;
     PLM_ARRAY(plm_parameter_info) parameters;
-    PLM_ARRAY(int32_t) parameter_of; /* by tensor: its parameter, -1 for other tensors */
+    PLM_ARRAY(int32_t)
+    parameter_of; /* by tensor: its parameter, and that of a gradient of call
+                     scope; -1 for other tensors */
     PLM_ARRAY(plm_tensor)
     by_name; /* by interned name: the parameter's tensor + 1, 0 for other names */
     plm_op_range programs[PLM_PROGRAM_COUNT];
     plm_tensor
         loss[PLM_PROGRAM_COUNT]; /* output of the operation at which forward turns to backward */
     int32_t flat_storage[PLM_FLAT_COUNT][PLM_GROUP_COUNT]; /* -1 until something lies there */
-    size_t group_bytes[PLM_GROUP_COUNT]; /* bytes of every flat storage of the group */
+    size_t group_elements[PLM_GROUP_COUNT]; /* of every flat storage of the group, with padding */
     plm_intern names;
     plm_program program; /* that is being built */
     uint32_t layer;
@@ -173,6 +179,12 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor parameter, plm_flat flat
 /* The whole flat storage of a kind and group as one tensor [N]; PLM_TENSOR_NONE when nothing lies
  * there. */
 plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group);
+
+/* The element type of a kind of flat storage. */
+plm_dtype plm__graph_flat_dtype(const plm_graph *graph, plm_flat flat);
+
+/* The kind that an update changes: the masters where there are any, else the parameters. */
+plm_flat plm__graph_updated_flat(const plm_graph *graph);
 
 /*
  * The gradient of `parameter` for an effect of the current program; *accumulate = whether it adds:

@@ -42,7 +42,7 @@ int64_t plm__rows(const plm_shape *shape)
 
 bool plm__is_vector(const plm_shape *shape, int64_t columns)
 {
-    return shape->dtype == PLM_DTYPE_F32 && shape->rank == 1 && shape->dims[0] == columns;
+    return plm_dtype_is_real(shape->dtype) && shape->rank == 1 && shape->dims[0] == columns;
 }
 
 plm_status plm__shape_failed(const char *op, const char *wanted, const plm_shape *found)
@@ -112,7 +112,7 @@ static bool input_is_optional(plm_op_kind kind, int32_t i)
     return (kind == PLM_OP_LINEAR && i == 2) || kind == PLM_OP_GRADIENT_NORM;
 }
 
-/* Token ids and targets; everything else is fp32. Their rules check that they are int32. */
+/* Token ids and targets; everything else is real numbers. Their rules check that they are int32. */
 static bool input_is_ids(plm_op_kind kind, int32_t i)
 {
     return ((kind == PLM_OP_EMBEDDING || kind == PLM_OP_EMBEDDING_GRAD) && i == 0) ||
@@ -139,8 +139,9 @@ static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t 
                 plm_program_text(graph->program), i, plm_program_text(storage->program));
     const plm_shape *shape = &plm_graph_tensor(graph, in)->shape;
     char text[PLM_SHAPE_TEXT];
-    PLM_FAIL_IF(shape->dtype != PLM_DTYPE_F32 && !input_is_ids(kind, i), PLM_ERROR_ARGUMENT,
-                "%s wanted fp32 as input %d, found %s", op, i, plm_shape_format(shape, text));
+    PLM_FAIL_IF(!plm_dtype_is_real(shape->dtype) && !input_is_ids(kind, i), PLM_ERROR_ARGUMENT,
+                "%s wanted real numbers as input %d, found %s", op, i,
+                plm_shape_format(shape, text));
     PLM_FAIL_IF(input_is_weight(kind, i) && graph->parameter_of.items[in] < 0, PLM_ERROR_ARGUMENT,
                 "%s wanted a parameter as input %d, found a result, %s", op, i,
                 plm_shape_format(shape, text));

@@ -38,6 +38,7 @@ typedef struct plm_op_attr {
     bool causal;       /* ATTENTION* */
     bool accumulate;   /* effects that sum: add to what is there */
     bool decay;        /* ADAMW, SGD: weight decay applies */
+    bool early;        /* ADAMW, SGD, GRADIENT_NORM: parameters are updated one by one */
 } plm_op_attr;
 
 /*
@@ -61,7 +62,9 @@ typedef struct plm_step_record {
     float momentum;
     uint32_t growth_interval; /* good updates in a row that double the loss scale, 0: it stays */
     /* written by operations */
-    double loss_sum;       /* of the window; set to 0 by the host before it */
+    double loss_sum;       /* of the window; set to 0 by the host before it, as the next two */
+    double square_sum;     /* of gradients, where they are updated one by one */
+    uint32_t skip;         /* the last gradient was not finite: its update did nothing */
     float loss_scale;      /* of the gradients that are being made; 1 where there is none */
     float gradient_norm;   /* unscaled, before clipping */
     float clip_scale;      /* in (0, 1] */
@@ -69,7 +72,6 @@ typedef struct plm_step_record {
     uint32_t good_count;   /* updates in a row since the loss scale changed */
     uint32_t update_count; /* updates that were applied: t of the bias correction */
     uint32_t skipped_count;
-    uint32_t skip; /* the last gradient was not finite: its update did nothing */
 } plm_step_record;
 
 #endif

@@ -23,7 +23,7 @@ static plm_shape output_shape(const plm_shape *qkv)
 /* [B,H,T,T]: never divided by the head size. */
 static plm_shape scores_shape(const plm_shape *qkv, int32_t heads)
 {
-    return (plm_shape){PLM_DTYPE_F32, 4, {qkv->dims[0], heads, qkv->dims[1], qkv->dims[1]}};
+    return (plm_shape){qkv->dtype, 4, {qkv->dims[0], heads, qkv->dims[1], qkv->dims[1]}};
 }
 
 PLM_SHAPE_RULE(attention)

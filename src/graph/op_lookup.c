@@ -4,7 +4,7 @@
 
 static bool is_table(const plm_shape *shape)
 {
-    return shape->dtype == PLM_DTYPE_F32 && shape->rank == 2;
+    return plm_dtype_is_real(shape->dtype) && shape->rank == 2;
 }
 
 PLM_SHAPE_RULE(embedding)
@@ -14,8 +14,8 @@ PLM_SHAPE_RULE(embedding)
     if (ids->dtype != PLM_DTYPE_I32 || ids->rank != 2)
         return plm__shape_failed("embedding", "ids [batch,length] int32", ids);
     if (!is_table(rows))
-        return plm__shape_failed("embedding", "a table [vocabulary,width] fp32", rows);
-    *out = (plm_shape){PLM_DTYPE_F32, 3, {ids->dims[0], ids->dims[1], rows->dims[1]}};
+        return plm__shape_failed("embedding", "a table [vocabulary,width]", rows);
+    *out = (plm_shape){rows->dtype, 3, {ids->dims[0], ids->dims[1], rows->dims[1]}};
     return PLM_OK;
 }
 

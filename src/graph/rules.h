@@ -70,7 +70,7 @@ static inline int64_t plm__columns(const plm_shape *shape)
 }
 int64_t plm__rows(const plm_shape *shape);
 
-/* A vector [columns] of fp32, as weights and biases of normalisations and products are. */
+/* A vector [columns] of real numbers, as weights and biases of normalisations and products are. */
 bool plm__is_vector(const plm_shape *shape, int64_t columns);
 
 /* Fails with both shapes named. */

@@ -12,6 +12,11 @@ static const char *const attention_texts[] = {
     [PLM_ATTENTION_PLAIN] = "plain",
 };
 
+static const char *const update_texts[] = {
+    [PLM_UPDATE_LATE] = "late",
+    [PLM_UPDATE_EARLY] = "early",
+};
+
 plm_strategy plm_strategy_default(void)
 {
     return (plm_strategy){.micro_batch = 0,
@@ -23,6 +28,11 @@ plm_strategy plm_strategy_default(void)
 const char *plm_attention_text(plm_attention_form form)
 {
     return attention_texts[form];
+}
+
+const char *plm_update_time_text(plm_update_time update)
+{
+    return update_texts[update];
 }
 
 static plm_status read_micro_batch(const char *what, const json_t *value, plm_strategy *strategy)
@@ -44,10 +54,38 @@ static plm_status read_head_chunks(const char *what, const json_t *value, plm_st
 static plm_status read_precision(const char *what, const json_t *value, plm_strategy *strategy)
 {
     const char *text = json_string_value(value);
-    PLM_FAIL_IF(!text || strcmp(text, "fp32") != 0, PLM_ERROR_ARGUMENT,
-                "%s: wanted precision \"fp32\", found '%s'", what, text ? text : "no text");
-    strategy->precision = PLM_DTYPE_F32;
+    plm_dtype precision;
+    PLM_FAIL_IF(
+        !text || plm_dtype_parse(text, &precision) != PLM_OK || !plm_dtype_is_real(precision),
+        PLM_ERROR_ARGUMENT, "%s: wanted precision \"fp32\", \"bf16\" or \"fp16\", found '%.40s'",
+        what, text ? text : "no text");
+    strategy->precision = precision;
     return PLM_OK;
+}
+
+static plm_status read_gradient(const char *what, const json_t *value, plm_strategy *strategy)
+{
+    const char *text = json_string_value(value);
+    plm_dtype gradient;
+    PLM_FAIL_IF(!text || plm_dtype_parse(text, &gradient) != PLM_OK ||
+                    (gradient != PLM_DTYPE_F32 && gradient != PLM_DTYPE_BF16),
+                PLM_ERROR_ARGUMENT, "%s: wanted gradient \"fp32\" or \"bf16\", found '%.40s'", what,
+                text ? text : "no text");
+    strategy->gradient = gradient;
+    return PLM_OK;
+}
+
+static plm_status read_update(const char *what, const json_t *value, plm_strategy *strategy)
+{
+    const char *text = json_string_value(value);
+    for (int time = 0; text && time <= PLM_UPDATE_EARLY; time++) {
+        if (strcmp(text, update_texts[time]) == 0) {
+            strategy->update = (plm_update_time)time;
+            return PLM_OK;
+        }
+    }
+    return plm_fail(PLM_ERROR_ARGUMENT, "%s: wanted update \"late\" or \"early\", found '%.40s'",
+                    what, text ? text : "no text");
 }
 
 static plm_status read_attention(const char *what, const json_t *value, plm_strategy *strategy)
@@ -200,7 +238,8 @@ static const struct {
 } fields[] = {
     {"micro_batch", read_micro_batch}, {"precision", read_precision},
     {"attention", read_attention},     {"recompute", read_recompute},
-    {"head_chunks", read_head_chunks},
+    {"head_chunks", read_head_chunks}, {"gradient", read_gradient},
+    {"update", read_update},
 };
 
 static plm_status read_field(const char *what, const char *name, const json_t *value,
@@ -211,7 +250,7 @@ static plm_status read_field(const char *what, const char *name, const json_t *v
             return fields[i].read(what, value, strategy);
     return plm_fail(PLM_ERROR_ARGUMENT,
                     "%s: unknown field '%.60s'; known are micro_batch, precision, attention, "
-                    "recompute, head_chunks",
+                    "recompute, head_chunks, gradient, update",
                     what, name);
 }
 
@@ -271,6 +310,8 @@ void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_stra
     plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
     write_recompute(writer, strategy);
     plm_json_int(writer, "head_chunks", strategy->head_chunks);
+    plm_json_text(writer, "gradient", plm_dtype_text(strategy->gradient));
+    plm_json_text(writer, "update", plm_update_time_text(strategy->update));
     plm_json_end(writer);
 }
 

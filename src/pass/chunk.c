@@ -65,7 +65,7 @@ static plm_status find_head(const plm_graph *graph, const plm__old_program *old,
 static plm_shape shape_of_rows(const plm_shape *whole, int64_t all, int64_t rows)
 {
     plm_shape shape = {.dtype = whole->dtype, .rank = 1, .dims = {rows}};
-    if (whole->dtype == PLM_DTYPE_F32 && whole->rank > 1) {
+    if (plm_dtype_is_real(whole->dtype) && whole->rank > 1) {
         shape.rank = 2;
         shape.dims[1] = plm_shape_elements(whole) / all;
     }

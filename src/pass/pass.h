@@ -31,8 +31,24 @@ PLM_MUST_USE plm_status plm_pass_chunk(plm_graph *graph);
 PLM_MUST_USE plm_status plm_pass_recompute(plm_graph *graph);
 
 /*
+ * Rewrites the current program, which has its backward, where the strategy updates early: behind
+ * the last operation that reads a parameter or adds to its gradient the parameter is updated, and
+ * the gradient dies. The same bits as a late update without clipping. A gradient that is not finite
+ * stops the updates behind it, not those before. PLM_ERROR_UNSUPPORTED when a parameter that learns
+ * gets no gradient.
+ */
+PLM_MUST_USE plm_status plm_pass_update_early(plm_graph *graph, plm_optimizer optimizer);
+
+/*
+ * Appends to the current program the casts that make the weights from their masters, a decay group
+ * at a time; nothing where the weights are fp32. The last step of INITIALIZE and UPDATE, so that
+ * weights are cast once a step.
+ */
+PLM_MUST_USE plm_status plm_pass_precision(plm_graph *graph);
+
+/*
  * Builds UPDATE: the global norm of all gradients, then the optimizer over each decay group's flat
- * storages. PLM_ERROR_ARGUMENT for an optimizer that is none.
+ * storages; where updates are early, the norm alone. PLM_ERROR_ARGUMENT for an optimizer that is none.
  */
 PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer);
 

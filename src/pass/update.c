@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The update pass. */
+/*
+ * The update passes. Late, the optimizer runs over each decay group's flat storages in a program of
+ * its own. Early, each parameter is updated in the program that makes its gradient, right behind
+ * the last operation that reads the parameter or adds to its gradient.
+ */
+#include <string.h>
+
 #include "pass/pass.h"
+#include "pass/pass_internal.h"
 
 static const plm_flat moments[] = {PLM_FLAT_MOMENT1, PLM_FLAT_MOMENT2};
 
@@ -14,14 +21,16 @@ static const struct {
 #undef OPTIMIZER_ROW
 };
 
-/* Gradient and moments of everything that learns. */
+/* Master and moments of everything that learns, and its gradient where that is kept. */
 static void make_flats(plm_graph *graph, plm_optimizer optimizer)
 {
     for (int64_t i = 0; i < graph->parameters.count; i++) {
         plm_tensor parameter = graph->parameters.items[i].flat[PLM_FLAT_PARAMETER];
         if (!plm_graph_tensor(graph, parameter)->trainable)
             continue;
-        plm__graph_flat(graph, parameter, PLM_FLAT_GRADIENT);
+        if (graph->strategy.update == PLM_UPDATE_LATE)
+            plm__graph_flat(graph, parameter, PLM_FLAT_GRADIENT);
+        plm__graph_flat(graph, parameter, plm__graph_updated_flat(graph));
         for (int m = 0; m < optimizers[optimizer].moments; m++)
             plm__graph_flat(graph, parameter, moments[m]);
     }
@@ -32,19 +41,23 @@ static void update_group(plm_graph *graph, plm_optimizer optimizer, plm_group gr
 {
     plm_op_attr attr = {.decay = group == PLM_GROUP_DECAY};
     plm_tensor effect[PLM_OP_EFFECTS_MAX] = {
-        plm__graph_flat_whole(graph, PLM_FLAT_PARAMETER, group), PLM_TENSOR_NONE, PLM_TENSOR_NONE};
+        plm__graph_flat_whole(graph, plm__graph_updated_flat(graph), group), PLM_TENSOR_NONE,
+        PLM_TENSOR_NONE};
     for (int m = 0; m < optimizers[optimizer].moments; m++)
         effect[1 + m] = plm__graph_flat_whole(graph, moments[m], group);
     plm__op_append(graph, optimizers[optimizer].op, &attr, &gradient, effect);
 }
 
-plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer)
+static plm_status check_optimizer(plm_optimizer optimizer)
 {
     PLM_FAIL_IF((unsigned)optimizer >= PLM_OPTIMIZER_COUNT, PLM_ERROR_ARGUMENT,
                 "wanted one of %d optimizers, found number %d", PLM_OPTIMIZER_COUNT,
                 (int)optimizer);
-    plm_graph_begin(graph, PLM_PROGRAM_UPDATE);
-    make_flats(graph, optimizer);
+    return PLM_OK;
+}
+
+static plm_status update_late(plm_graph *graph, plm_optimizer optimizer)
+{
     plm_tensor gradients[4] = {PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE};
     for (int group = 0; group < PLM_GROUP_COUNT; group++)
         gradients[group] = plm__graph_flat_whole(graph, PLM_FLAT_GRADIENT, (plm_group)group);
@@ -52,5 +65,114 @@ plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer)
     for (int group = 0; group < PLM_GROUP_COUNT; group++)
         if (gradients[group] != PLM_TENSOR_NONE)
             update_group(graph, optimizer, (plm_group)group, gradients[group]);
+    return plm_pass_precision(graph);
+}
+
+plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer)
+{
+    PLM_TRY(check_optimizer(optimizer));
+    plm_graph_begin(graph, PLM_PROGRAM_UPDATE);
+    make_flats(graph, optimizer);
+    if (graph->strategy.update == PLM_UPDATE_LATE)
+        return update_late(graph, optimizer);
+    const plm_op_attr attr = {.early = true};
+    const plm_tensor none[4] = {PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE};
+    plm__op_append(graph, PLM_OP_GRADIENT_NORM, &attr, none, NULL);
     return plm_graph_status(graph);
+}
+
+/* ---- early --------------------------------------------------------------------------------- */
+
+/* Updates parameter `index` here, from its gradient. */
+static void update_parameter(plm_graph *graph, plm_optimizer optimizer, int64_t index)
+{
+    const plm_parameter_info parameter = graph->parameters.items[index];
+    const plm_tensor value = parameter.flat[PLM_FLAT_PARAMETER];
+    plm_tensor gradient = parameter.flat[PLM_FLAT_GRADIENT];
+    plm_op_attr attr = {.decay = parameter.group == PLM_GROUP_DECAY, .early = true};
+    graph->layer = plm_graph_tensor(graph, value)->layer;
+    plm_tensor effect[PLM_OP_EFFECTS_MAX] = {
+        plm__graph_flat(graph, value, plm__graph_updated_flat(graph)), PLM_TENSOR_NONE,
+        PLM_TENSOR_NONE};
+    for (int m = 0; m < optimizers[optimizer].moments; m++)
+        effect[1 + m] = plm__graph_flat(graph, value, moments[m]);
+    plm__op_append(graph, PLM_OP_GRADIENT_PART, &attr, &gradient, NULL);
+    plm__op_append(graph, optimizers[optimizer].op, &attr, &gradient, effect);
+    if (effect[0] != value)
+        plm__op_append(graph, PLM_OP_CAST, NULL, effect,
+                       (plm_tensor[]){value, PLM_TENSOR_NONE, PLM_TENSOR_NONE});
+}
+
+/* What is updated behind each operation: lists of parameters, the first at behind[operation]. */
+typedef struct early_places {
+    plm__old_program old;
+    int64_t *last;   /* by parameter: its operation, -1 while none is known */
+    int64_t *behind; /* by operation: a parameter, -1 for none */
+    int64_t *next;   /* by parameter: another one there, -1 for none */
+} early_places;
+
+/* The last operation of the program that reads each parameter or adds to its gradient. */
+static void find_last(const plm_graph *graph, early_places *places)
+{
+    for (int64_t i = 0; i < places->old.count; i++) {
+        const plm_op *op = &places->old.ops[i];
+        for (int k = 0; k < PLM_OP_INPUTS_MAX; k++)
+            if (op->in[k] != PLM_TENSOR_NONE && graph->parameter_of.items[op->in[k]] >= 0)
+                places->last[graph->parameter_of.items[op->in[k]]] = i;
+        for (int k = 0; k < PLM_OP_EFFECTS_MAX; k++)
+            if (op->effect[k] != PLM_TENSOR_NONE && graph->parameter_of.items[op->effect[k]] >= 0)
+                places->last[graph->parameter_of.items[op->effect[k]]] = i;
+    }
+}
+
+static plm_status find_places(const plm_graph *graph, early_places *places)
+{
+    size_t parameters = (size_t)graph->parameters.count * sizeof(int64_t);
+    PLM_TRY(plm__rewrite_begin(graph, &places->old));
+    size_t ops = (size_t)places->old.count * sizeof(int64_t);
+    PLM_TRY(plm_host_alloc(parameters, &places->last));
+    PLM_TRY(plm_host_alloc(parameters, &places->next));
+    PLM_TRY(plm_host_alloc(ops, &places->behind));
+    memset(places->last, -1, parameters);
+    memset(places->behind, -1, ops);
+    find_last(graph, places);
+    for (int64_t p = graph->parameters.count - 1; p >= 0; p--) {
+        const plm_parameter_info *info = &graph->parameters.items[p];
+        const plm_tensor_info *value = plm_graph_tensor(graph, info->flat[PLM_FLAT_PARAMETER]);
+        if (!value->trainable)
+            continue;
+        PLM_FAIL_IF(info->flat[PLM_FLAT_GRADIENT] == PLM_TENSOR_NONE, PLM_ERROR_UNSUPPORTED,
+                    "an early update wants a gradient for every parameter that learns; '%s' has "
+                    "none, as the loss does not depend on it",
+                    plm_intern_text(&graph->names, value->name));
+        places->next[p] = places->behind[places->last[p]];
+        places->behind[places->last[p]] = p;
+    }
+    return PLM_OK;
+}
+
+plm_status plm_pass_update_early(plm_graph *graph, plm_optimizer optimizer)
+{
+    early_places places = {0};
+    plm_status status;
+    if (graph->strategy.update != PLM_UPDATE_EARLY)
+        return PLM_OK;
+    PLM_TRY(check_optimizer(optimizer));
+    PLM_TRY_DONE(find_places(graph, &places));
+    plm__rewrite_keep(graph, 0);
+    for (int64_t i = 0; i < places.old.count; i++) {
+        const plm_op *op = &places.old.ops[i];
+        PLM_TRY_DONE(plm__rewrite_append(graph, op));
+        graph->block = op->block;
+        for (int64_t p = places.behind[i]; p >= 0; p = places.next[p])
+            update_parameter(graph, optimizer, p);
+    }
+    graph->block = -1;
+    status = plm_graph_status(graph);
+done:
+    plm_host_free(places.old.ops);
+    plm_host_free(places.last);
+    plm_host_free(places.next);
+    plm_host_free(places.behind);
+    return status;
 }

@@ -19,6 +19,14 @@ static void mark_use(const plm_graph *graph, plm_tensor tensor, int32_t position
         places[storage].death = position;
 }
 
+static void mark_birth(const plm_graph *graph, plm_tensor tensor, int32_t position,
+                       plm_place *places)
+{
+    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    if (graph->storages.items[storage].scope == PLM_SCOPE_CALL && places[storage].birth < 0)
+        places[storage].birth = position;
+}
+
 static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, plm_place *places)
 {
     for (int64_t i = range.begin; i < range.end; i++) {
@@ -28,8 +36,7 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
             if (op->out[k] == PLM_TENSOR_NONE)
                 continue;
             const plm_tensor_info *out = plm_graph_tensor(graph, op->out[k]);
-            if (places[out->storage].birth < 0)
-                places[out->storage].birth = position;
+            mark_birth(graph, op->out[k], position, places);
             places[out->storage].death = position;
             if (out->is_output)
                 places[out->storage].death = (int32_t)(range.end - range.begin - 1);
@@ -37,6 +44,12 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
         for (int k = 0; k < PLM_OP_INPUTS_MAX; k++)
             if (op->in[k] != PLM_TENSOR_NONE && !plm_graph_tensor(graph, op->in[k])->is_output)
                 mark_use(graph, op->in[k], position, places);
+        for (int k = 0; k < PLM_OP_EFFECTS_MAX; k++) {
+            if (op->effect[k] == PLM_TENSOR_NONE)
+                continue;
+            mark_birth(graph, op->effect[k], position, places);
+            mark_use(graph, op->effect[k], position, places);
+        }
     }
 }
 

@@ -86,7 +86,8 @@ static plm_status build_program(plm_graph *graph, const plm_job *job, plm_progra
         return PLM_OK;
     PLM_TRY(plm_pass_backward(graph));
     PLM_TRY(plm_pass_chunk(graph));
-    return plm_pass_recompute(graph);
+    PLM_TRY(plm_pass_recompute(graph));
+    return plm_pass_update_early(graph, job->optimizer);
 }
 
 static plm_status build_programs(plm_graph *graph, const plm_job *job)
@@ -220,6 +221,34 @@ static plm_status finish(plm_plan *plan, plm_device *device)
     return add_up(plan, device);
 }
 
+/* Types that go together: a sum of many gradients in bf16 stops growing, and an early update sees
+ * no norm of all of them. */
+static plm_status check_types(const plm_job *job, const plm_strategy *strategy)
+{
+    PLM_FAIL_IF(!plm_dtype_is_real(strategy->precision), PLM_ERROR_ARGUMENT,
+                "wanted the precision fp32, bf16 or fp16, found %s",
+                plm_dtype_text(strategy->precision));
+    bool whole = strategy->micro_batch == job->batch;
+    PLM_FAIL_IF(strategy->gradient != PLM_DTYPE_F32 &&
+                    (strategy->gradient != PLM_DTYPE_BF16 ||
+                     strategy->precision != PLM_DTYPE_BF16 || !whole || strategy->head_chunks > 1),
+                PLM_ERROR_ARGUMENT,
+                "wanted fp32 gradients, or bf16 with bf16 weights, the batch of %" PRId64
+                " in one micro-batch and one head chunk; found %s with %s weights, a micro-batch "
+                "of %" PRId64 " and %" PRId64 " chunks",
+                job->batch, plm_dtype_text(strategy->gradient), plm_dtype_text(strategy->precision),
+                strategy->micro_batch, strategy->head_chunks);
+    PLM_FAIL_IF(strategy->update != PLM_UPDATE_LATE &&
+                    (strategy->update != PLM_UPDATE_EARLY || !whole ||
+                     strategy->precision == PLM_DTYPE_F16),
+                PLM_ERROR_ARGUMENT,
+                "wanted an update at the end, or early with the batch of %" PRId64
+                " in one micro-batch and fp32 or bf16 weights; found a micro-batch of %" PRId64
+                " and %s weights",
+                job->batch, strategy->micro_batch, plm_dtype_text(strategy->precision));
+    return PLM_OK;
+}
+
 /* A strategy may come from anywhere, not only from plm_strategy_read. */
 static plm_status check_strategy(const plm_job *job, const plm_strategy *strategy)
 {
@@ -227,8 +256,7 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
                 PLM_ERROR_ARGUMENT,
                 "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
                 job->batch, strategy->micro_batch);
-    PLM_FAIL_IF(strategy->precision != PLM_DTYPE_F32, PLM_ERROR_UNSUPPORTED,
-                "wanted the precision fp32, found %s", plm_dtype_text(strategy->precision));
+    PLM_TRY(check_types(job, strategy));
     PLM_FAIL_IF(strategy->attention != PLM_ATTENTION_FUSED &&
                     strategy->attention != PLM_ATTENTION_PLAIN,
                 PLM_ERROR_ARGUMENT, "wanted attention fused or plain, found form %d",

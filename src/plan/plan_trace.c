@@ -157,6 +157,12 @@ static plm_status add_block(writer *w, plm_tensor tensor, size_t offset, plm_eve
     return add_alloc(w, owner, offset, plm_graph_tensor(w->graph, tensor)->bytes, event);
 }
 
+static bool is_of_call_scope(const plm_graph *graph, plm_tensor tensor)
+{
+    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    return graph->storages.items[storage].scope == PLM_SCOPE_CALL;
+}
+
 /* The step record, then every tensor that belongs to a parameter, a block of its own in its flat
  * storage. */
 static plm_status add_persistent(writer *w)
@@ -167,7 +173,7 @@ static plm_status add_persistent(writer *w)
     for (int64_t i = 0; i < w->graph->parameters.count; i++) {
         for (int flat = 0; flat < PLM_FLAT_COUNT; flat++) {
             plm_tensor tensor = w->graph->parameters.items[i].flat[flat];
-            if (tensor == PLM_TENSOR_NONE)
+            if (tensor == PLM_TENSOR_NONE || is_of_call_scope(w->graph, tensor))
                 continue;
             const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
             PLM_TRY(
@@ -231,6 +237,9 @@ static plm_status walk_ops(writer *w, plm_op_range range, const int32_t *by_deat
         for (int k = 0; k < PLM_OP_OUTPUTS_MAX; k++)
             if (op->out[k] != PLM_TENSOR_NONE)
                 PLM_TRY(add_birth(w, op->out[k]));
+        for (int k = 0; k < PLM_OP_EFFECTS_MAX; k++)
+            if (op->effect[k] != PLM_TENSOR_NONE && is_of_call_scope(w->graph, op->effect[k]))
+                PLM_TRY(add_birth(w, op->effect[k]));
         bool has_workspace = w->plan->workspaces[i].bytes > 0;
         if (has_workspace) {
             PLM_TRY(add_workspace(w, i, &workspace));
@@ -275,7 +284,7 @@ static plm_status walk_program(writer *w, plm_program program)
     int64_t count = sort_by_death(w, program, starts, sorted);
     PLM_TRY_DONE(add_mark(w, plm_program_text(program)));
     for (int64_t i = 0; i < count; i++)
-        if (plm_graph_tensor(w->graph, w->tensor_of[sorted[i]])->producer < 0)
+        if (plm_graph_tensor(w->graph, w->tensor_of[sorted[i]])->role == PLM_ROLE_INPUT)
             PLM_TRY_DONE(add_birth(w, w->tensor_of[sorted[i]]));
     status = walk_ops(w, range, sorted, count);
 done:

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/half.h"
 #include "base/size.h"
 #include "plan/plan.h"
 #include "run/check.h"
@@ -54,7 +55,7 @@ struct plm_session {
 };
 
 static const plm_flat part_flats[] = {
-    [PLM_PART_VALUE] = PLM_FLAT_PARAMETER,
+    [PLM_PART_VALUE] = PLM_FLAT_PARAMETER, /* or the master, where there is one */
     [PLM_PART_GRADIENT] = PLM_FLAT_GRADIENT,
     [PLM_PART_MOMENT1] = PLM_FLAT_MOMENT1,
     [PLM_PART_MOMENT2] = PLM_FLAT_MOMENT2,
@@ -68,7 +69,8 @@ plm_hyper plm_hyper_default(void)
                        .beta2 = 0.95f,
                        .epsilon = 1e-8f,
                        .clip_norm = 1.0f,
-                       .momentum = 0.9f};
+                       .momentum = 0.9f,
+                       .scale_growth_interval = 2000};
 }
 
 static uint8_t *address_of(const plm_session *session, plm_tensor tensor)
@@ -194,6 +196,54 @@ void plm_session_profile(plm_session *session, plm_profile *profile)
     session->run = profile ? run_timed : session->check ? run_checked : run_plain;
 }
 
+enum { PIECE = 1024 }; /* elements that are converted at once */
+
+static float from_half(plm_dtype dtype, uint16_t bits)
+{
+    return dtype == PLM_DTYPE_BF16 ? plm_from_bf16(bits) : plm_from_fp16(bits);
+}
+
+static uint16_t to_half(plm_dtype dtype, float value)
+{
+    return dtype == PLM_DTYPE_BF16 ? plm_to_bf16(value) : plm_to_fp16(value);
+}
+
+/* Copies `count` real numbers out of the device's memory, as fp32 whatever they are there. */
+static plm_status read_reals(plm_session *session, const uint8_t *from, plm_dtype dtype,
+                             int64_t count, float *values)
+{
+    uint16_t piece[PIECE];
+    int64_t step = dtype == PLM_DTYPE_F32 ? count : PIECE;
+    for (int64_t done = 0, now; done < count; done += now) {
+        now = count - done < step ? count - done : step;
+        size_t width = plm_dtype_size(dtype);
+        void *to = dtype == PLM_DTYPE_F32 ? (void *)values : (void *)piece;
+        PLM_TRY(session->table->copy_out(session->device, to, from + (size_t)done * width,
+                                         (size_t)now * width));
+        PLM_TRY(session->table->fence(session->device));
+        for (int64_t i = 0; dtype != PLM_DTYPE_F32 && i < now; i++)
+            values[done + i] = from_half(dtype, piece[i]);
+    }
+    return PLM_OK;
+}
+
+/* The other way: fp32 values are rounded to what the device holds. */
+static plm_status write_reals(plm_session *session, uint8_t *to, plm_dtype dtype, int64_t count,
+                              const float *values)
+{
+    uint16_t piece[PIECE];
+    if (dtype == PLM_DTYPE_F32)
+        return session->table->copy_in(session->device, to, values, (size_t)count * sizeof(float));
+    for (int64_t done = 0, now; done < count; done += now) {
+        now = count - done < PIECE ? count - done : PIECE;
+        for (int64_t i = 0; i < now; i++)
+            piece[i] = to_half(dtype, values[done + i]);
+        PLM_TRY(session->table->copy_in(session->device, to + (size_t)done * sizeof *piece, piece,
+                                        (size_t)now * sizeof *piece));
+    }
+    return PLM_OK;
+}
+
 /* Writes the host's part of the step record. */
 static plm_status write_record(plm_session *session)
 {
@@ -208,11 +258,13 @@ static plm_status write_whole_record(plm_session *session)
                                    &session->record, sizeof session->record);
 }
 
-static plm_status clear_loss(plm_session *session)
+/* What a window adds up, to 0. */
+static plm_status clear_sums(plm_session *session)
 {
-    return session->table->fill(
-        session->device, address_of(session, PLM_TENSOR_STEP) + offsetof(plm_step_record, loss_sum),
-        0, sizeof session->record.loss_sum);
+    const size_t begin = offsetof(plm_step_record, loss_sum);
+    const size_t end = offsetof(plm_step_record, skip) + sizeof session->record.skip;
+    return session->table->fill(session->device, address_of(session, PLM_TENSOR_STEP) + begin, 0,
+                                end - begin);
 }
 
 static plm_status read_record(plm_session *session)
@@ -240,7 +292,9 @@ static plm_status start(plm_session *session, uint64_t seed)
     find_limits(session);
     PLM_TRY(session->table->fill(session->device, session->arena, 0, summary->persistent_bytes));
     session->record.seed = seed;
-    session->record.loss_scale = 1;
+    session->record.loss_scale =
+        summary->strategy.precision == PLM_DTYPE_F16 ? PLM_LOSS_SCALE_START : 1;
+    session->record.gradient_factor = 1;
     PLM_TRY(write_whole_record(session));
     PLM_TRY(session->run(session, PLM_PROGRAM_INITIALIZE));
     return session->table->fence(session->device);
@@ -366,7 +420,7 @@ static plm_status run_window(plm_session *session, bool trains, int64_t sequence
                              const int32_t *tokens, const int32_t *targets)
 {
     int64_t whole = session->plan->summary.strategy.micro_batch;
-    PLM_TRY(clear_loss(session));
+    PLM_TRY(clear_sums(session));
     for (int64_t first = 0; first < sequences; first += whole) {
         int64_t count = sequences - first < whole ? sequences - first : whole;
         plm_program program = !trains      ? PLM_PROGRAM_EVALUATE
@@ -396,6 +450,11 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
                 session->plan->summary.batch, sequences);
     PLM_FAIL_IF(step < 0 || step > UINT32_MAX, PLM_ERROR_ARGUMENT,
                 "wanted a step of 32 bits, found %" PRId64, step);
+    PLM_FAIL_IF(session->plan->summary.strategy.update == PLM_UPDATE_EARLY && hyper->clip_norm > 0,
+                PLM_ERROR_ARGUMENT,
+                "wanted no clipping with early updates, which never see the norm of all gradients; "
+                "found a clip norm of %g",
+                (double)hyper->clip_norm);
     PLM_TRY(check_window(session, sequences, tokens, targets, &counted));
     plm_step_record *record = &session->record;
     record->step = (uint32_t)step;
@@ -407,12 +466,17 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
     record->epsilon = hyper->epsilon;
     record->clip_norm = hyper->clip_norm;
     record->momentum = hyper->momentum;
+    record->growth_interval = session->plan->summary.strategy.precision == PLM_DTYPE_F16
+                                  ? hyper->scale_growth_interval
+                                  : 0;
+    const float loss_scale = record->loss_scale; /* as the last update left it */
     PLM_TRY(run_window(session, true, sequences, tokens, targets));
     PLM_TRY(session->run(session, PLM_PROGRAM_UPDATE));
     PLM_TRY(read_record(session));
     *result = (plm_step_result){.loss = counted > 0 ? record->loss_sum / (double)counted : 0,
                                 .counted = counted,
                                 .gradient_norm = record->gradient_norm,
+                                .loss_scale = loss_scale,
                                 .skipped = record->skip != 0};
     return PLM_OK;
 }
@@ -450,9 +514,8 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     PLM_TRY(copy_input(session, &session->tokens[PLM_PROGRAM_GENERATE], session->padding));
     PLM_TRY(copy_input(session, &session->types[PLM_PROGRAM_GENERATE], types));
     PLM_TRY(session->run(session, PLM_PROGRAM_GENERATE));
-    PLM_TRY(session->table->copy_out(session->device, logits, address_of(session, session->logits),
-                                     info->bytes));
-    return session->table->fence(session->device);
+    return read_reals(session, address_of(session, session->logits), info->shape.dtype, vocab,
+                      logits);
 }
 
 int64_t plm__session_id_limit(const plm_session *session)
@@ -477,53 +540,91 @@ const char *plm__session_parameter(const plm_session *session, int64_t index, in
     return plm_intern_text(&graph->names, info->name);
 }
 
-static uint8_t *part_address(const plm_session *session, int64_t index, plm_parameter_part part,
-                             size_t offset)
+/* The tensor of a part, PLM_TENSOR_NONE when the plan does not hold it. */
+static plm_tensor part_tensor(const plm_session *session, int64_t index, plm_parameter_part part)
 {
-    return address_of(session,
-                      session->plan->graph->parameters.items[index].flat[part_flats[part]]) +
-           offset;
+    const plm_parameter_info *parameter = &session->plan->graph->parameters.items[index];
+    plm_tensor master = parameter->flat[PLM_FLAT_MASTER];
+    plm_tensor tensor = part == PLM_PART_VALUE && master != PLM_TENSOR_NONE
+                            ? master
+                            : parameter->flat[part_flats[part]];
+    if (tensor == PLM_TENSOR_NONE)
+        return PLM_TENSOR_NONE;
+    int32_t storage = plm_graph_tensor(session->plan->graph, tensor)->storage;
+    /* The gradient of an early update does not outlive it. */
+    return session->plan->graph->storages.items[storage].scope == PLM_SCOPE_CALL ? PLM_TENSOR_NONE
+                                                                                 : tensor;
 }
 
 bool plm__session_has_part(const plm_session *session, int64_t index, plm_parameter_part part)
 {
-    return session->plan->graph->parameters.items[index].flat[part_flats[part]] != PLM_TENSOR_NONE;
+    return part_tensor(session, index, part) != PLM_TENSOR_NONE;
+}
+
+/* The weight of 16 bits follows `count` values of its master from `first` on. */
+static plm_status follow_master(plm_session *session, int64_t index, int64_t first, int64_t count,
+                                const float *values)
+{
+    const plm_parameter_info *parameter = &session->plan->graph->parameters.items[index];
+    if (parameter->flat[PLM_FLAT_MASTER] == PLM_TENSOR_NONE)
+        return PLM_OK;
+    plm_tensor weight = parameter->flat[PLM_FLAT_PARAMETER];
+    plm_dtype dtype = plm_graph_tensor(session->plan->graph, weight)->shape.dtype;
+    uint8_t *to = address_of(session, weight) + (size_t)first * plm_dtype_size(dtype);
+    return write_reals(session, to, dtype, count, values);
 }
 
 plm_status plm__session_copy_out(plm_session *session, int64_t index, plm_parameter_part part,
                                  size_t offset, size_t bytes, void *to)
 {
-    PLM_TRY(session->table->copy_out(session->device, to,
-                                     part_address(session, index, part, offset), bytes));
+    PLM_TRY(session->table->copy_out(
+        session->device, to, address_of(session, part_tensor(session, index, part)) + offset,
+        bytes));
     return session->table->fence(session->device);
 }
 
 plm_status plm__session_copy_in(plm_session *session, int64_t index, plm_parameter_part part,
                                 size_t offset, size_t bytes, const void *from)
 {
-    return session->table->copy_in(session->device, part_address(session, index, part, offset),
-                                   from, bytes);
+    uint8_t *to = address_of(session, part_tensor(session, index, part)) + offset;
+    PLM_TRY(session->table->copy_in(session->device, to, from, bytes));
+    if (part != PLM_PART_VALUE)
+        return PLM_OK;
+    return follow_master(session, index, (int64_t)(offset / sizeof(float)),
+                         (int64_t)(bytes / sizeof(float)), from);
 }
 
 plm_session_counters plm__session_counters(const plm_session *session)
 {
-    return (plm_session_counters){session->record.update_count, session->record.skipped_count};
+    const plm_step_record *record = &session->record;
+    bool scaled = session->plan->summary.strategy.precision == PLM_DTYPE_F16;
+    return (plm_session_counters){.updates = record->update_count,
+                                  .skipped = record->skipped_count,
+                                  .good = record->good_count,
+                                  .loss_scale = scaled ? record->loss_scale : 0};
 }
 
 plm_status plm__session_set_counters(plm_session *session, plm_session_counters counters)
 {
-    session->record.update_count = counters.updates;
-    session->record.skipped_count = counters.skipped;
+    plm_step_record *record = &session->record;
+    bool scaled = session->plan->summary.strategy.precision == PLM_DTYPE_F16;
+    record->update_count = counters.updates;
+    record->skipped_count = counters.skipped;
+    if (scaled && counters.loss_scale > 0) {
+        record->good_count = counters.good;
+        record->loss_scale = counters.loss_scale;
+    }
     return write_whole_record(session);
 }
 
-/* The address of a parameter's part, checked against the caller's count. */
+/* *index = the parameter of this name, which the plan holds this part of and which has `count`
+ * elements. */
 static plm_status find_part(const plm_session *session, const char *name, plm_parameter_part part,
-                            int64_t count, uint8_t **address)
+                            int64_t count, int64_t *index)
 {
     const plm_graph *graph = session->plan->graph;
     for (int64_t i = 0; i < graph->parameters.count; i++) {
-        plm_tensor tensor = graph->parameters.items[i].flat[part_flats[part]];
+        plm_tensor tensor = part_tensor(session, i, part);
         if (tensor == PLM_TENSOR_NONE ||
             strcmp(plm_intern_text(&graph->names, plm_graph_tensor(graph, tensor)->name), name) !=
                 0)
@@ -531,7 +632,7 @@ static plm_status find_part(const plm_session *session, const char *name, plm_pa
         int64_t elements = plm_shape_elements(&plm_graph_tensor(graph, tensor)->shape);
         PLM_FAIL_IF(elements != count, PLM_ERROR_ARGUMENT,
                     "parameter '%s' has %" PRId64 " elements, not %" PRId64, name, elements, count);
-        *address = address_of(session, tensor);
+        *index = i;
         return PLM_OK;
     }
     return plm_fail(PLM_ERROR_ARGUMENT, "no parameter of this plan is called '%s'", name);
@@ -540,20 +641,23 @@ static plm_status find_part(const plm_session *session, const char *name, plm_pa
 plm_status plm_session_read(plm_session *session, const char *name, plm_parameter_part part,
                             int64_t count, float *values)
 {
-    uint8_t *address;
-    PLM_TRY(find_part(session, name, part, count, &address));
-    PLM_TRY(
-        session->table->copy_out(session->device, values, address, (size_t)count * sizeof *values));
-    return session->table->fence(session->device);
+    int64_t index;
+    PLM_TRY(find_part(session, name, part, count, &index));
+    plm_tensor tensor = part_tensor(session, index, part);
+    return read_reals(session, address_of(session, tensor),
+                      plm_graph_tensor(session->plan->graph, tensor)->shape.dtype, count, values);
 }
 
 plm_status plm_session_write(plm_session *session, const char *name, plm_parameter_part part,
                              int64_t count, const float *values)
 {
-    uint8_t *address;
-    PLM_TRY(find_part(session, name, part, count, &address));
-    return session->table->copy_in(session->device, address, values,
-                                   (size_t)count * sizeof *values);
+    int64_t index;
+    PLM_TRY(find_part(session, name, part, count, &index));
+    plm_tensor tensor = part_tensor(session, index, part);
+    PLM_TRY(write_reals(session, address_of(session, tensor),
+                        plm_graph_tensor(session->plan->graph, tensor)->shape.dtype, count,
+                        values));
+    return part == PLM_PART_VALUE ? follow_master(session, index, 0, count, values) : PLM_OK;
 }
 
 plm_status plm_session_measure_memory(plm_session *session, plm_session_measure *measure)

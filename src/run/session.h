@@ -39,6 +39,8 @@ PLM_MUST_USE plm_status plm__session_copy_in(plm_session *session, int64_t index
 typedef struct plm_session_counters {
     uint32_t updates; /* that were applied: t of the bias correction */
     uint32_t skipped;
+    uint32_t good;    /* in a row since the loss scale changed */
+    float loss_scale; /* of fp16; 0: the run has none, and one that has keeps its own */
 } plm_session_counters;
 
 plm_session_counters plm__session_counters(const plm_session *session);

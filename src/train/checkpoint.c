@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "graph/op.h"
 #include "model/safetensors.h"
 #include "run/session.h"
 
@@ -166,11 +167,12 @@ static void note_all(plm_safetensors_writer *writer, const plm_train_settings *s
                      int64_t step, const plm_session *session)
 {
     identity who;
-    char counters[96];
+    char counters[160];
     plm_session_counters counted = plm__session_counters(session);
     tell_identity(settings, &who);
-    snprintf(counters, sizeof counters, "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32,
-             step, counted.updates, counted.skipped);
+    snprintf(counters, sizeof counters,
+             "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32 " good=%" PRIu32 " scale=%.9g",
+             step, counted.updates, counted.skipped, counted.good, (double)counted.loss_scale);
     plm_safetensors_note(writer, "model", who.model);
     plm_safetensors_note(writer, "run", who.run);
     plm_safetensors_note(writer, "counters", counters);
@@ -271,9 +273,13 @@ static plm_status check_file(const char *path, const plm_safetensors *file,
     PLM_TRY(check_text(path, "run", who.run, plm_safetensors_metadata(file, "run")));
     const char *counted = plm_safetensors_metadata(file, "counters");
     PLM_FAIL_IF(!counted ||
-                    sscanf(counted, "step=%" SCNd64 " updates=%" SCNu32 " skipped=%" SCNu32,
-                           &saved_step, &counters->updates, &counters->skipped) != 3 ||
-                    saved_step != step,
+                    sscanf(counted,
+                           "step=%" SCNd64 " updates=%" SCNu32 " skipped=%" SCNu32 " good=%" SCNu32
+                           " scale=%f",
+                           &saved_step, &counters->updates, &counters->skipped, &counters->good,
+                           &counters->loss_scale) != 5 ||
+                    saved_step != step || !(counters->loss_scale >= 0) ||
+                    counters->loss_scale > PLM_LOSS_SCALE_MAX,
                 PLM_ERROR_FORMAT, "%s has no usable counters", path);
     return check_tensors(path, file, session);
 }

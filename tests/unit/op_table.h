@@ -64,6 +64,7 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(ATTENTION_GRAD_QKV, "attention grad qkv", IN("BTC", "BT3C", "BHTT", "BHTT"), OUT("BT3C")),
     ROW(CROSS_ENTROPY_GRAD, "cross entropy grad", IN("BTV", "#BT", "BT"), OUT("BTV")),
     ROW(GRADIENT_NORM, "gradient norm", IN("VC", "PC", "C")),
+    ROW(GRADIENT_PART, "gradient part", IN("VC")),
     ROW(ADAMW, "adamw", IN("VC"), EFFECT("VC", "VC", "VC")),
     ROW(SGD, "sgd", IN("VC"), EFFECT("VC", "VC")),
     ROW(CAST, "cast", IN("VC"), EFFECT("VC")),

@@ -410,6 +410,12 @@ static inline void ref_gradient_norm(reference *r)
     r->step.update_count++;
 }
 
+static inline void ref_gradient_part(reference *r)
+{
+    for (int64_t i = 0; i < r->in_count[0]; i++)
+        r->step.square_sum += r->in[0][i] * r->in[0][i];
+}
+
 static inline void ref_adamw(reference *r)
 {
     const plm_step_record *s = &r->step;

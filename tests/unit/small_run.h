@@ -22,9 +22,11 @@ typedef struct small_shape {
     float dropout;
     plm_attention_form attention;
     plm_optimizer optimizer;
-    const char *recompute; /* NULL: none */
-    int64_t head_chunks;   /* 0: 1 */
-    int32_t threads;       /* 0: one */
+    const char *recompute;         /* NULL: none */
+    int64_t head_chunks;           /* 0: 1 */
+    int32_t threads;               /* 0: one */
+    plm_dtype precision, gradient; /* 0: fp32 */
+    plm_update_time update;
     uint64_t seed;
 } small_shape;
 
@@ -51,7 +53,9 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
                                  .vocab = shape->vocab,
                                  .dropout = shape->dropout},
                        .strategy = {.micro_batch = shape->micro_batch,
-                                    .precision = PLM_DTYPE_F32,
+                                    .precision = shape->precision,
+                                    .gradient = shape->gradient,
+                                    .update = shape->update,
                                     .attention = shape->attention}};
     run->job = (plm_job){.network = plm_model_network(&run->model),
                          .batch = shape->batch,

@@ -263,8 +263,8 @@ static const struct {
     {narrow_table, {"the width of x", "[4,5] fp32"}},
     {wrong_weight, {"[outputs,inputs]", "[6,7] fp32"}},
     {wrong_bias, {"a bias as long as", "[6] fp32"}},
-    {linear_of_ids, {"linear wanted fp32", "[2,4] int32"}},
-    {gelu_of_ids, {"gelu wanted fp32", "[2,4] int32"}},
+    {linear_of_ids, {"linear wanted real numbers", "[2,4] int32"}},
+    {gelu_of_ids, {"gelu wanted real numbers", "[2,4] int32"}},
     {wrong_scale, {"as wide as x", "[18] fp32"}},
     {different_terms, {"[2,4,6] fp32", "[2,4,18] fp32"}},
     {odd_heads, {"divides the width 6", "found 4"}},
@@ -367,10 +367,10 @@ static void a_tied_weight_is_one_parameter(void **state)
     (void)state;
     net n = begin(PLM_PROGRAM_FIRST);
     int64_t parameters = n.g->parameters.count;
-    size_t bytes = n.g->group_bytes[PLM_GROUP_DECAY];
+    size_t elements = n.g->group_elements[PLM_GROUP_DECAY];
     plm_linear(n.g, n.x, plm_parameter_named(n.g, "table"), NONE);
     assert_int_equal(n.g->parameters.count, parameters);
-    assert_int_equal(n.g->group_bytes[PLM_GROUP_DECAY], bytes);
+    assert_int_equal(n.g->group_elements[PLM_GROUP_DECAY], elements);
     assert_int_equal(last_op(n.g)->in[1], n.table);
     plm_graph_destroy(n.g);
 }
@@ -390,7 +390,7 @@ static void parameters_lie_flat_by_decay_group_on_granules(void **state)
         end[p->group] += plm_granules(t->bytes);
     }
     for (int group = 0; group < PLM_GROUP_COUNT; group++) {
-        assert_int_equal(n.g->group_bytes[group], end[group]);
+        assert_int_equal(n.g->group_elements[group] * sizeof(float), end[group]);
         int32_t storage = n.g->flat_storage[PLM_FLAT_PARAMETER][group];
         assert_int_equal(n.g->storages.items[storage].bytes, end[group]);
         assert_int_equal(n.g->storages.items[storage].scope, PLM_SCOPE_RUN);
@@ -414,7 +414,8 @@ static void what_belongs_to_a_parameter_lies_where_it_lies(void **state)
     parameter(n.g, "late", 2, 64, 64); /* every flat storage of the group grows */
     for (int flat = 0; flat < PLM_FLAT_COUNT; flat++) {
         int32_t storage = n.g->flat_storage[flat][PLM_GROUP_DECAY];
-        assert_int_equal(n.g->storages.items[storage].bytes, n.g->group_bytes[PLM_GROUP_DECAY]);
+        assert_int_equal(n.g->storages.items[storage].bytes,
+                         n.g->group_elements[PLM_GROUP_DECAY] * sizeof(float));
     }
     plm_graph_destroy(n.g);
 }

@@ -45,6 +45,7 @@ static reference_op *const references[PLM_OP_COUNT] = {
     [PLM_OP_ATTENTION_GRAD_QKV] = ref_attention_grad_qkv,
     [PLM_OP_CROSS_ENTROPY_GRAD] = ref_cross_entropy_grad,
     [PLM_OP_GRADIENT_NORM] = ref_gradient_norm,
+    [PLM_OP_GRADIENT_PART] = ref_gradient_part,
     [PLM_OP_ADAMW] = ref_adamw,
     [PLM_OP_SGD] = ref_sgd,
     [PLM_OP_CAST] = ref_cast,
@@ -288,6 +289,7 @@ static void assert_matches(fixture *f, double tolerance)
     assert_true(fabsf(step->gradient_norm - truth->gradient_norm) <= 1e-6f * truth->gradient_norm);
     assert_true(fabsf(step->clip_scale - truth->clip_scale) <= 1e-6f);
     assert_true(fabsf(step->gradient_factor - truth->gradient_factor) <= 1e-6f);
+    assert_true(fabs(step->square_sum - truth->square_sum) <= 1e-6 * truth->square_sum);
     assert_int_equal(step->update_count, truth->update_count);
 }
 

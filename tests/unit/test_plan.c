@@ -481,9 +481,83 @@ static void a_strategy_out_of_range_is_refused(void **state)
     strategy.recompute_count = PLM_BLOCKS_MAX + 1;
     assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_ARGUMENT);
     strategy.recompute_count = 0;
-    strategy.precision = PLM_DTYPE_BF16; /* must not be told as bf16 and computed as fp32 */
-    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_UNSUPPORTED);
+    strategy.precision = PLM_DTYPE_I32;
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_ARGUMENT);
     assert_null(plan);
+}
+
+static void types_that_do_not_go_together_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        plm_dtype precision, gradient;
+        plm_update_time update;
+        int64_t micro_batch, chunks;
+        bool good;
+    } cases[] = {
+        {PLM_DTYPE_BF16, PLM_DTYPE_F32, PLM_UPDATE_LATE, 4, 2, true},
+        {PLM_DTYPE_F16, PLM_DTYPE_F32, PLM_UPDATE_LATE, 4, 2, true},
+        {PLM_DTYPE_BF16, PLM_DTYPE_BF16, PLM_UPDATE_LATE, 8, 1, true},
+        {PLM_DTYPE_BF16, PLM_DTYPE_BF16, PLM_UPDATE_LATE, 4, 1, false}, /* gradients add up */
+        {PLM_DTYPE_BF16, PLM_DTYPE_BF16, PLM_UPDATE_LATE, 8, 2, false},
+        {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_UPDATE_LATE, 8, 1, false},
+        {PLM_DTYPE_F16, PLM_DTYPE_F16, PLM_UPDATE_LATE, 8, 1, false},
+        {PLM_DTYPE_BF16, PLM_DTYPE_I32, PLM_UPDATE_LATE, 8, 1, false},
+        {PLM_DTYPE_F32, PLM_DTYPE_F32, PLM_UPDATE_EARLY, 8, 2, true},
+        {PLM_DTYPE_BF16, PLM_DTYPE_BF16, PLM_UPDATE_EARLY, 8, 1, true},
+        {PLM_DTYPE_BF16, PLM_DTYPE_F32, PLM_UPDATE_EARLY, 4, 1, false},
+        {PLM_DTYPE_F16, PLM_DTYPE_F32, PLM_UPDATE_EARLY, 8, 1, false}, /* no loss scale */
+        {PLM_DTYPE_F32, PLM_DTYPE_F32, (plm_update_time)7, 8, 1, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shop s;
+        plm_plan *plan = NULL;
+        shop_open(&s, SMALL, 8);
+        plm_strategy strategy = strategy_of(cases[i].micro_batch, PLM_ATTENTION_FUSED);
+        strategy.precision = cases[i].precision;
+        strategy.gradient = cases[i].gradient;
+        strategy.update = cases[i].update;
+        strategy.head_chunks = cases[i].chunks;
+        plm_status status = plm_plan_create(&s.job, &strategy, &s.device.head, &plan);
+        if (status != (cases[i].good ? PLM_OK : PLM_ERROR_ARGUMENT))
+            fail_msg("case %zu: %s", i, plm_status_name(status));
+        plm_plan_destroy(plan);
+    }
+}
+
+/* gradient + optimizer + weights + masters: 16 bytes a parameter in fp32; in 16 bits 18, 16 with
+ * bf16 gradients, less 4 or 2 where no gradient is kept. */
+static void states_take_what_their_types_say(void **state)
+{
+    (void)state;
+    const struct {
+        plm_dtype precision, gradient;
+        plm_update_time update;
+        size_t bytes;
+    } cases[] = {
+        {PLM_DTYPE_F32, PLM_DTYPE_F32, PLM_UPDATE_LATE, 16},
+        {PLM_DTYPE_BF16, PLM_DTYPE_F32, PLM_UPDATE_LATE, 18},
+        {PLM_DTYPE_F16, PLM_DTYPE_F32, PLM_UPDATE_LATE, 18},
+        {PLM_DTYPE_BF16, PLM_DTYPE_BF16, PLM_UPDATE_LATE, 16},
+        {PLM_DTYPE_BF16, PLM_DTYPE_F32, PLM_UPDATE_EARLY, 14},
+        {PLM_DTYPE_F32, PLM_DTYPE_F32, PLM_UPDATE_EARLY, 12},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shop s;
+        shop_open(&s, "gpt:layers=2,width=64,heads=2,context=64,vocab=128", 4);
+        plm_strategy strategy = strategy_of(4, PLM_ATTENTION_FUSED);
+        strategy.precision = cases[i].precision;
+        strategy.gradient = cases[i].gradient;
+        strategy.update = cases[i].update;
+        plm_plan *plan = NULL;
+        assert_ok(plm_plan_create(&s.job, &strategy, &s.device.head, &plan));
+        plm_plan_summary summary = plm_plan_summarize(plan);
+        /* Every extent is a multiple of a granule in any type: no padding. */
+        size_t step = plm_granules(sizeof(plm_step_record));
+        assert_int_equal(summary.persistent_bytes - step,
+                         (size_t)summary.parameter_count * cases[i].bytes);
+        plm_plan_destroy(plan);
+    }
 }
 
 static void sizes_beyond_counting_are_an_overflow(void **state)
@@ -586,6 +660,8 @@ int main(void)
         cmocka_unit_test(wrong_jobs_are_refused),
         cmocka_unit_test(a_network_that_breaks_its_promise_is_refused),
         cmocka_unit_test(a_strategy_out_of_range_is_refused),
+        cmocka_unit_test(types_that_do_not_go_together_are_refused),
+        cmocka_unit_test(states_take_what_their_types_say),
         cmocka_unit_test(sizes_beyond_counting_are_an_overflow),
         cmocka_unit_test(every_allocation_of_a_plan_may_fail),
         cmocka_unit_test(the_presets_have_their_parameters),

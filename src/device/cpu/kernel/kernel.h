@@ -49,6 +49,7 @@
     ROW(ATTENTION_GRAD_QKV, attention_grad_qkv)                                                    \
     ROW(CROSS_ENTROPY_GRAD, cross_entropy_grad)                                                    \
     ROW(GRADIENT_NORM, gradient_norm)                                                              \
+    ROW(GRADIENT_PART, gradient_part)                                                              \
     ROW(ADAMW, adamw)                                                                              \
     ROW(SGD, sgd)                                                                                  \
     ROW(CAST, cast)                                                                                \

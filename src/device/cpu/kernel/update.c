@@ -53,7 +53,7 @@ static void move_loss_scale(plm_step_record *step, bool finite)
 void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
 {
     plm_step_record *step = launch->step;
-    double total = 0.0;
+    double total = launch->attr.early ? step->square_sum : 0.0;
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
         if (!plm_operand_is_absent(&launch->in[i]))
             total =
@@ -68,6 +68,15 @@ void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
     step->skipped_count += !finite;
     if (step->growth_interval > 0)
         move_loss_scale(step, finite);
+}
+
+void KERNEL(gradient_part)(const plm_launch *launch, int threads)
+{
+    plm_step_record *step = launch->step;
+    const plm_operand *gradient = &launch->in[0];
+    step->square_sum += add_squares(0.0, gradient->data, plm_operand_count(gradient), threads);
+    if (!isfinite(step->square_sum))
+        step->skip = 1;
 }
 
 /* What an update needs of the step record, worked out once. */
@@ -99,6 +108,7 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
     const float *grad = launch->in[0].data; /* [N] */
     float *p = launch->effect[0].data, *m = launch->effect[1].data, *v = launch->effect[2].data;
     int64_t count = plm_operand_count(&launch->in[0]);
+    uint32_t t = step->update_count + launch->attr.early;
     adamw job = {
         .factor = step->gradient_factor,
         .beta1 = step->beta1,
@@ -106,8 +116,8 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
         .rate = step->learning_rate,
         .epsilon = step->epsilon,
         .decay = launch->attr.decay ? step->weight_decay : 0.0f,
-        .mean_scale = (float)(1.0 / (1.0 - pow((double)step->beta1, step->update_count))),
-        .square_scale = (float)(1.0 / (1.0 - pow((double)step->beta2, step->update_count))),
+        .mean_scale = (float)(1.0 / (1.0 - pow((double)step->beta1, t))),
+        .square_scale = (float)(1.0 / (1.0 - pow((double)step->beta2, t))),
     };
     if (step->skip)
         return;
