@@ -35,31 +35,6 @@ int cli_wrong(const char *format, ...)
     return CLI_WRONG;
 }
 
-plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
-{
-    *strategy = plm_strategy_default();
-    if (choices->strategy)
-        return plm_strategy_load(choices->strategy, strategy);
-    strategy->micro_batch = choices->micro_batch;
-    strategy->head_chunks = choices->head_chunks;
-    strategy->attention = choices->attention == 0 ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN;
-    return plm_recompute_parse(choices->recompute, &strategy->recompute);
-}
-
-int32_t cli_threads(int64_t threads)
-{
-    return threads < INT32_MAX ? (int32_t)threads : INT32_MAX;
-}
-
-void cli_enlarge(plm_model *model, int64_t sequence)
-{
-    if (sequence <= model->context || sequence > PLM_SEQUENCE_MAX)
-        return; /* a sequence beyond the largest is for the plan to refuse */
-    fprintf(stderr, "plimsoll: the position table of %s is enlarged from %lld to %lld rows\n",
-            model->name, (long long)model->context, (long long)sequence);
-    model->context = sequence;
-}
-
 /* What the environment says of the terminal, read as an options table without a line. */
 typedef struct surroundings {
     const char *no_colour; /* NULL: not set, or empty */

@@ -21,7 +21,6 @@
 #include <stdbool.h>
 
 #include "plimsoll/device_profile.h"
-#include "plimsoll/model.h"
 #include "plimsoll/options.h"
 #include "plimsoll/report.h"
 
@@ -79,18 +78,6 @@ bool cli_parse(const plm_syntax *syntax, int argc, char **argv, void *settings,
  */
 plm_report_style cli_style(int64_t rows);
 
-/* The choices of a line that make a strategy. */
-typedef struct cli_choices {
-    const char *strategy; /* a file that fixes them; NULL: none, and the others hold */
-    int64_t micro_batch;  /* 0: left to the plan */
-    int64_t head_chunks;  /* 0: left to the plan */
-    const char *recompute;
-    int attention; /* the place in "fused|plain" */
-} cli_choices;
-
-/* *strategy = the choices of the file, or those of the line. */
-plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy);
-
 enum { CLI_PATH_TEXT = 4096 };
 
 /* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache. */
@@ -102,13 +89,6 @@ plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
  */
 plm_status cli_profile(const char *given, plm_device_profile *rates,
                        const plm_device_profile **profile);
-
-/* A thread count of the line for the library, which refuses what is too large. */
-int32_t cli_threads(int64_t threads);
-
-/* Gives a model a position for each token of a sequence; says so on standard error when that
- * enlarges its table. */
-void cli_enlarge(plm_model *model, int64_t sequence);
 
 /* The last part of a path. */
 const char *cli_file_name(const char *path);

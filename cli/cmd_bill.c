@@ -2,63 +2,34 @@
 /* plimsoll bill: where the memory of a training step goes, told from a plan that is not run. */
 #include <stdio.h>
 
-#include "cli.h"
-#include "plimsoll/device.h"
+#include "choices.h"
 #include "plimsoll/export.h"
-#include "plimsoll/model.h"
 
 typedef struct bill_settings {
-    int64_t batch;
-    int64_t sequence;    /* 0: the model's context */
-    size_t budget_bytes; /* 0: none */
     cli_choices choices;
-    const char *profile;
     int64_t rows;
     const char *report; /* file of the page, NULL: none */
-    bool json;
-    int64_t threads;
-    int optimizer;
-    int precision; /* what is built is the only choice */
 } bill_settings;
+CLI_CHOICES_COME_FIRST(bill_settings);
 
 static const plm_option options[] = {
-    {"batch", PLM_OPTION_COUNT, offsetof(bill_settings, batch), "N", "8", NULL,
-     "sequences in one update", NULL},
-    {"micro-batch", PLM_OPTION_COUNT, offsetof(bill_settings, choices.micro_batch), "N", NULL, NULL,
-     "sequences held at once, a divisor of the batch; default: the batch, or the most that fit the "
-     "budget",
-     NULL},
-    {"seq", PLM_OPTION_COUNT, offsetof(bill_settings, sequence), "N", NULL, NULL,
-     "tokens of a sequence; default: the model's context", NULL},
-    {"precision", PLM_OPTION_CHOICE, offsetof(bill_settings, precision), "TYPE", "fp32", "fp32",
-     "of weights and activations", NULL},
-    {"optimizer", PLM_OPTION_CHOICE, offsetof(bill_settings, optimizer), "NAME", "adamw",
-     "adamw|sgd", "what updates the parameters: sgd keeps one moment, adamw two", NULL},
-    {"attention", PLM_OPTION_CHOICE, offsetof(bill_settings, choices.attention), "FORM", "fused",
-     "fused|plain", "how attention is computed", NULL},
-    {"recompute", PLM_OPTION_TEXT, offsetof(bill_settings, choices.recompute), "RUNG", "auto", NULL,
-     "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "
-     "a sum such as mlp+attention, or auto: none, or what the budget asks for",
-     NULL},
-    {"head-chunks", PLM_OPTION_COUNT, offsetof(bill_settings, choices.head_chunks), "N", NULL, NULL,
-     "pieces in which head and loss run; default: 1, or what the budget asks for", NULL},
-    {"budget", PLM_OPTION_SIZE, offsetof(bill_settings, budget_bytes), "SIZE", NULL, NULL,
-     "the memory that may be used: 12GiB, 512MiB", NULL},
-    {"strategy", PLM_OPTION_TEXT, offsetof(bill_settings, choices.strategy), "FILE", NULL, NULL,
-     "JSON that fixes every choice; goes before --micro-batch, --attention, --recompute and "
-     "--head-chunks",
-     NULL},
-    {"profile", PLM_OPTION_TEXT, offsetof(bill_settings, profile), "FILE", NULL, NULL,
-     "rates of the device, as in plimsoll plan", NULL},
-    {"threads", PLM_OPTION_INTEGER, offsetof(bill_settings, threads), "N", "0", NULL,
-     "threads that would compute, each with a workspace of its own; 0: as many as the machine has",
-     NULL},
+    CLI_BATCH(CLI_BATCH_HELP),
+    CLI_MICRO_BATCH(CLI_MICRO_HELP "the batch, or the most that fit the budget"),
+    CLI_SEQUENCE(CLI_SEQUENCE_HELP),
+    CLI_PRECISION,
+    CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
+    CLI_STRATEGY_ROWS,
+    CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "none, or what the budget asks for"),
+    CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: 1, or what the budget asks for"),
+    CLI_BUDGET(CLI_BUDGET_HELP),
+    CLI_STRATEGY(CLI_STRATEGY_HELP),
+    CLI_PROFILE(CLI_PROFILE_HELP),
+    CLI_THREADS(CLI_THREADS_PLAN_HELP),
     {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
      "lines of the table of what is live at the peak", NULL},
     {"report", PLM_OPTION_TEXT, offsetof(bill_settings, report), "FILE", NULL, NULL,
      "write the plan over time as an HTML page too", NULL},
-    {"json", PLM_OPTION_FLAG, offsetof(bill_settings, json), NULL, NULL, NULL,
-     "print one JSON object on one line", NULL},
+    CLI_JSON(CLI_JSON_HELP),
 };
 
 static const plm_syntax syntax = {
@@ -98,30 +69,16 @@ static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t 
     return plm_plan_for_budget(job, &strategy, device, smallest, NULL, plan);
 }
 
-static plm_status make_plan(const plm_model *model, const bill_settings *settings,
-                            const plm_strategy *strategy, const plm_device_profile *profile,
-                            plm_plan **plan, plm_advice **treatments, plm_error *refusal)
+static plm_status make_plan(const cli_request *request, size_t budget_bytes, plm_plan **plan,
+                            plm_advice **treatments, plm_error *refusal)
 {
-    plm_job job = {.network = plm_model_network(model),
-                   .batch = settings->batch,
-                   .sequence = settings->sequence ? settings->sequence : model->context,
-                   .trains = true,
-                   .evaluates = true,
-                   .generates = !plm_model_is_masked(model),
-                   .optimizer = (plm_optimizer)settings->optimizer};
-    plm_device *device = NULL;
-    plm_status status = plm_device_create_cpu(cli_threads(settings->threads), 0, &device);
-    if (status == PLM_OK)
-        plm_device_use_profile(device, profile);
-    if (status == PLM_OK)
-        status = plan_within(&job, *strategy, settings->budget_bytes, device, plan, refusal);
-    if (status == PLM_OK) {
-        plm_plan_summary made = plm_plan_summarize(*plan);
-        status =
-            plm_advise_treatments(&job, &made.strategy, device, settings->budget_bytes, treatments);
-    }
-    plm_device_destroy(device);
-    return status;
+    plm_status status =
+        plan_within(&request->job, request->strategy, budget_bytes, request->device, plan, refusal);
+    if (status != PLM_OK)
+        return status;
+    plm_plan_summary made = plm_plan_summarize(*plan);
+    return plm_advise_treatments(&request->job, &made.strategy, request->device, budget_bytes,
+                                 treatments);
 }
 
 /* The plan's trace, which the bill holds, as a page. */
@@ -136,16 +93,17 @@ static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments,
 {
     plm_bill *bill = NULL;
     char *text = NULL;
-    plm_status status = plm_plan_bill(plan, model, settings->budget_bytes, &bill);
+    plm_status status = plm_plan_bill(plan, model, settings->choices.budget_bytes, &bill);
     if (status == PLM_OK)
         bill->treatments = treatments;
     if (status == PLM_OK && settings->report)
         status = write_page(bill, model, settings->report);
     if (status == PLM_OK)
-        status = settings->json ? plm_report_bill_json(bill, &text)
-                                : plm_report_bill_text(bill, cli_style(settings->rows), &text);
+        status = settings->choices.json
+                     ? plm_report_bill_json(bill, &text)
+                     : plm_report_bill_text(bill, cli_style(settings->rows), &text);
     if (status == PLM_OK)
-        printf("%s%s", text, settings->json ? "\n" : "");
+        printf("%s%s", text, settings->choices.json ? "\n" : "");
     plm_report_free(text);
     plm_bill_destroy(bill);
     return status;
@@ -153,31 +111,24 @@ static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments,
 
 int cmd_bill(int argc, char **argv)
 {
-    bill_settings settings;
+    bill_settings settings = {0};
     plm_operands operands;
-    plm_model model;
-    plm_strategy strategy;
+    cli_request request;
     plm_plan *plan = NULL;
     plm_advice *treatments = NULL;
     plm_error refusal = {0};
-    plm_device_profile rates;
-    const plm_device_profile *profile = NULL;
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
         return exit_status;
-    plm_status status = cli_strategy(&settings.choices, &strategy);
-    if (status == PLM_OK)
-        status = cli_profile(settings.profile, &rates, &profile);
-    if (status == PLM_OK)
-        status = plm_model_parse(operands.items[0], &model);
-    if (status == PLM_OK)
-        cli_enlarge(&model, settings.sequence);
-    if (status == PLM_OK)
-        status = make_plan(&model, &settings, &strategy, profile, &plan, &treatments, &refusal);
+    plm_status status = cli_request_open(&settings.choices, operands.items[0], &request);
+    if (status != PLM_OK)
+        return cli_finish(status);
+    status = make_plan(&request, settings.choices.budget_bytes, &plan, &treatments, &refusal);
     if (status == PLM_OK)
         status = print_bill(plan, treatments, operands.items[0], &settings);
     plm_advice_destroy(treatments);
     plm_plan_destroy(plan);
+    cli_request_close(&request);
     if (status != PLM_OK || refusal.status == PLM_OK)
         return cli_finish(status);
     cli_wrong("%s", refusal.message);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "choices.h"
 #include "plimsoll/report.h"
 #include "plimsoll/size.h"
 #include "plimsoll/train.h"
@@ -22,14 +22,9 @@ enum {
 #define TEMPERATURE 0.8
 
 typedef struct train_options {
-    const char *data;
-    size_t budget_bytes;
-    int64_t batch;
-    int64_t sequence;
     cli_choices choices;
-    const char *profile;
+    const char *data;
     int64_t steps;
-    int optimizer;
     double momentum;
     double learning_rate;
     int64_t warmup;
@@ -40,45 +35,29 @@ typedef struct train_options {
     int64_t eval_sequences;
     int64_t sample;
     const char *prompt;
-    int64_t threads;
     const char *out;
     int64_t save_every;
     int64_t keep;
     const char *resume;
-    bool json;
-    int precision; /* what is built is the only choice */
 } train_options;
+CLI_CHOICES_COME_FIRST(train_options);
 
 static const plm_option options[] = {
     {"data", PLM_OPTION_TEXT, offsetof(train_options, data), "FILE", NULL, NULL,
      "text to train on, read as bytes; its last tenth is held out", NULL},
-    {"budget", PLM_OPTION_SIZE, offsetof(train_options, budget_bytes), "SIZE", NULL, NULL,
-     "memory that the run may use, such as 512MiB; default: what the machine has available", NULL},
-    {"batch", PLM_OPTION_COUNT, offsetof(train_options, batch), "N", "8", NULL,
-     "sequences in one update", NULL},
-    {"micro-batch", PLM_OPTION_COUNT, offsetof(train_options, choices.micro_batch), "N", NULL, NULL,
-     "sequences held at once, a divisor of the batch; default: the most that fit", NULL},
-    {"seq", PLM_OPTION_COUNT, offsetof(train_options, sequence), "N", NULL, NULL,
-     "tokens of a sequence; default: the model's context", NULL},
-    {"precision", PLM_OPTION_CHOICE, offsetof(train_options, precision), "TYPE", "fp32", "fp32",
-     "of weights and activations", NULL},
-    {"attention", PLM_OPTION_CHOICE, offsetof(train_options, choices.attention), "FORM", "fused",
-     "fused|plain", "how attention is computed", NULL},
-    {"recompute", PLM_OPTION_TEXT, offsetof(train_options, choices.recompute), "RUNG", "auto", NULL,
-     "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "
-     "a sum such as mlp+attention, or auto: what the budget asks for, block by block",
-     NULL},
-    {"head-chunks", PLM_OPTION_COUNT, offsetof(train_options, choices.head_chunks), "N", NULL, NULL,
-     "pieces in which head and loss run; default: what the budget asks for", NULL},
-    {"strategy", PLM_OPTION_TEXT, offsetof(train_options, choices.strategy), "FILE", NULL, NULL,
-     "JSON that fixes every choice; goes before --micro-batch, --attention, --recompute and "
-     "--head-chunks",
-     NULL},
-    {"profile", PLM_OPTION_TEXT, offsetof(train_options, profile), "FILE", NULL, NULL,
-     "rates of the device, as in plimsoll plan", NULL},
+    CLI_BUDGET(
+        "memory that the run may use, such as 512MiB; default: what the machine has available"),
+    CLI_BATCH(CLI_BATCH_HELP),
+    CLI_MICRO_BATCH(CLI_MICRO_HELP "the most that fit"),
+    CLI_SEQUENCE(CLI_SEQUENCE_HELP),
+    CLI_PRECISION,
+    CLI_STRATEGY_ROWS,
+    CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "what the budget asks for, block by block"),
+    CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: what the budget asks for"),
+    CLI_STRATEGY(CLI_STRATEGY_HELP),
+    CLI_PROFILE(CLI_PROFILE_HELP),
     {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},
-    {"optimizer", PLM_OPTION_CHOICE, offsetof(train_options, optimizer), "NAME", "adamw",
-     "adamw|sgd", "what updates the parameters: sgd keeps one moment, adamw two", NULL},
+    CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
     {"momentum", PLM_OPTION_REAL, offsetof(train_options, momentum), "SHARE", "0.9", NULL,
      "of the last step that sgd keeps", NULL},
     {"lr", PLM_OPTION_REAL, offsetof(train_options, learning_rate), "RATE", "6e-4", NULL,
@@ -99,8 +78,7 @@ static const plm_option options[] = {
      "bytes of text to generate at the end", NULL},
     {"prompt", PLM_OPTION_TEXT, offsetof(train_options, prompt), "TEXT", NULL, NULL,
      "what the sample continues", NULL},
-    {"threads", PLM_OPTION_INTEGER, offsetof(train_options, threads), "N", "0", NULL,
-     "threads that compute; 0: as many as the machine has", NULL},
+    CLI_THREADS(CLI_THREADS_HELP),
     {"out", PLM_OPTION_TEXT, offsetof(train_options, out), "DIR", NULL, NULL,
      "where checkpoints go: the last update's, and those of --save-every", NULL},
     {"save-every", PLM_OPTION_INTEGER, offsetof(train_options, save_every), "N", "0", NULL,
@@ -109,8 +87,7 @@ static const plm_option options[] = {
      "newest checkpoints kept", NULL},
     {"resume", PLM_OPTION_TEXT, offsetof(train_options, resume), "DIR", NULL, NULL,
      "go on from the newest checkpoint there", NULL},
-    {"json", PLM_OPTION_FLAG, offsetof(train_options, json), NULL, NULL, NULL,
-     "one JSON object a line, the summary last", NULL},
+    CLI_JSON("one JSON object a line, the summary last"),
 };
 
 static const plm_syntax syntax = {
@@ -136,12 +113,12 @@ static plm_status take_settings(const train_options *o, const char *model,
     if (status != PLM_OK)
         return status;
     settings->data_path = o->data;
-    settings->budget_bytes = o->budget_bytes;
-    settings->batch = o->batch;
-    settings->sequence = o->sequence ? o->sequence : settings->model.context;
+    settings->budget_bytes = o->choices.budget_bytes;
+    settings->batch = o->choices.batch;
+    settings->sequence = o->choices.sequence ? o->choices.sequence : settings->model.context;
     settings->steps = o->steps;
     settings->warmup = o->warmup >= 0 ? o->warmup : o->steps / 20;
-    settings->optimizer = (plm_optimizer)o->optimizer;
+    settings->optimizer = (plm_optimizer)o->choices.optimizer;
     settings->hyper = plm_hyper_default();
     settings->hyper.momentum = (float)o->momentum;
     settings->hyper.learning_rate = (float)o->learning_rate;
@@ -150,7 +127,7 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->seed = (uint64_t)o->seed;
     settings->eval_every = o->eval_every;
     settings->eval_sequences = o->eval_sequences;
-    settings->threads = cli_threads(o->threads);
+    settings->threads = cli_threads(o->choices.threads);
     settings->out_folder = o->out;
     settings->save_every = o->save_every;
     settings->keep = o->keep;
@@ -300,7 +277,7 @@ static void print_result(const plm_train_result *r)
 
 static plm_status print_sample(plm_trainer *trainer, const train_options *o)
 {
-    if (o->sample == 0 || o->json)
+    if (o->sample == 0 || o->choices.json)
         return PLM_OK;
     char text[SAMPLE_MAX + 1];
     const char *prompt = o->prompt ? o->prompt : "";
@@ -327,7 +304,7 @@ static void print_stopped(const plm_train_result *r, const plm_train_settings *s
 static plm_status print_summary(plm_trainer *trainer, const plm_train_result *result,
                                 const train_options *o)
 {
-    if (!o->json) {
+    if (!o->choices.json) {
         print_result(result);
         return print_sample(trainer, o);
     }
@@ -356,10 +333,10 @@ static int train(const plm_train_settings *settings, const train_options *o)
     plm_status status = plm_trainer_create(settings, &trainer);
     if (status != PLM_OK)
         return cli_finish(status);
-    display shown = {.json = o->json, .live = isatty(STDOUT_FILENO) != 0};
+    display shown = {.json = o->choices.json, .live = isatty(STDOUT_FILENO) != 0};
     plm_train_observer observer = {show_progress, &shown};
     plm_train_result result = {0};
-    if (!o->json)
+    if (!o->choices.json)
         status = print_plan(trainer, settings->model.name);
     if (status == PLM_OK)
         status = plm_trainer_run(trainer, &observer, &result);
@@ -379,7 +356,7 @@ static int train(const plm_train_settings *settings, const train_options *o)
 
 int cmd_train(int argc, char **argv)
 {
-    train_options o;
+    train_options o = {0};
     plm_operands operands;
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &o, &operands, &exit_status))
@@ -398,7 +375,7 @@ int cmd_train(int argc, char **argv)
                          settings.model.name);
     plm_device_profile rates;
     if (status == PLM_OK)
-        status = cli_profile(o.profile, &rates, &settings.profile);
+        status = cli_profile(o.choices.profile, &rates, &settings.profile);
     if (status == PLM_OK)
         cli_enlarge(&settings.model, settings.sequence);
     if (status != PLM_OK)

@@ -8,6 +8,7 @@
 set(PLM_ENGINE_FOLDERS graph device pass plan run model data train)
 set(PLM_ENGINE_FILES
     cli/calibration.c
+    cli/choices.c
     cli/cmd_bill.c
     cli/cmd_curve.c
     cli/cmd_plan.c

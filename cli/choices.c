@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The choices of a line become a model, a job, a strategy and a device. */
+#include "choices.h"
+
+#include <stdio.h>
+
+/* What the words of a choice stand for, in the lists' order. */
+static const plm_attention_form attentions[] = {
+#define ATTENTION_ROW(name, text) PLM_ATTENTION_##name,
+    CLI_ATTENTIONS(ATTENTION_ROW)
+#undef ATTENTION_ROW
+};
+static const plm_dtype precisions[] = {
+#define PRECISION_ROW(name, text) PLM_DTYPE_##name,
+    CLI_PRECISIONS(PRECISION_ROW)
+#undef PRECISION_ROW
+};
+
+plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
+{
+    *strategy = plm_strategy_default();
+    if (choices->strategy)
+        return plm_strategy_load(choices->strategy, strategy);
+    strategy->micro_batch = choices->micro_batch;
+    strategy->head_chunks = choices->head_chunks;
+    strategy->attention = attentions[choices->attention];
+    strategy->precision = precisions[choices->precision];
+    return plm_recompute_parse(choices->recompute, &strategy->recompute);
+}
+
+int32_t cli_threads(int64_t threads)
+{
+    return threads < INT32_MAX ? (int32_t)threads : INT32_MAX;
+}
+
+void cli_enlarge(plm_model *model, int64_t sequence)
+{
+    if (sequence <= model->context || sequence > PLM_SEQUENCE_MAX)
+        return; /* a sequence beyond the largest is for the plan to refuse */
+    fprintf(stderr, "plimsoll: the position table of %s is enlarged from %lld to %lld rows\n",
+            model->name, (long long)model->context, (long long)sequence);
+    model->context = sequence;
+}
+
+plm_status cli_request_open(const cli_choices *choices, const char *model, cli_request *request)
+{
+    const plm_device_profile *profile = NULL;
+    request->device = NULL;
+    plm_status status = cli_strategy(choices, &request->strategy);
+    if (status == PLM_OK)
+        status = plm_model_parse(model, &request->model);
+    if (status == PLM_OK)
+        status = cli_profile(choices->profile, &request->rates, &profile);
+    if (status == PLM_OK)
+        status = plm_device_create_cpu(cli_threads(choices->threads), 0, &request->device);
+    if (status != PLM_OK)
+        return status;
+    plm_device_use_profile(request->device, profile);
+    cli_enlarge(&request->model, choices->sequence);
+    request->job =
+        (plm_job){.network = plm_model_network(&request->model),
+                  .batch = choices->batch,
+                  .sequence = choices->sequence ? choices->sequence : request->model.context,
+                  .trains = true,
+                  .evaluates = true,
+                  .generates = !plm_model_is_masked(&request->model),
+                  .optimizer = (plm_optimizer)choices->optimizer};
+    return PLM_OK;
+}
+
+void cli_request_close(cli_request *request)
+{
+    plm_device_destroy(request->device);
+}
