@@ -4,11 +4,13 @@
 
 #include "choices.h"
 #include "plimsoll/export.h"
+#include "plimsoll/tape.h"
 
 typedef struct bill_settings {
     cli_choices choices;
     int64_t rows;
     const char *report; /* file of the page, NULL: none */
+    const char *trace;  /* file of the trace, NULL: none */
 } bill_settings;
 CLI_CHOICES_COME_FIRST(bill_settings);
 
@@ -29,6 +31,10 @@ static const plm_option options[] = {
      "lines of the table of what is live at the peak", NULL},
     {"report", PLM_OPTION_TEXT, offsetof(bill_settings, report), "FILE", NULL, NULL,
      "write the plan over time as an HTML page too", NULL},
+    {"trace", PLM_OPTION_TEXT, offsetof(bill_settings, trace), "FILE", NULL, NULL,
+     "write the plan over time as Chrome's JSON too, which ui.perfetto.dev opens: memory, and each "
+     "operation, as long as the rates of --profile predict",
+     NULL},
     CLI_JSON(CLI_JSON_HELP),
 };
 
@@ -88,6 +94,18 @@ static plm_status write_page(const plm_bill *bill, const char *model, const char
     return plm_export_page(path, model, &source, 1);
 }
 
+/* The plan in the time that the device's rates predict. */
+static plm_status write_trace(const plm_plan *plan, const plm_device *device, const char *model,
+                              const char *path)
+{
+    plm_tape *tape = NULL;
+    plm_status status = plm_tape_predict(plan, device, &tape);
+    if (status == PLM_OK)
+        status = plm_tape_export(tape, path, model);
+    plm_tape_destroy(tape);
+    return status;
+}
+
 static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments, const char *model,
                              const bill_settings *settings)
 {
@@ -124,6 +142,8 @@ int cmd_bill(int argc, char **argv)
     if (status != PLM_OK)
         return cli_finish(status);
     status = make_plan(&request, settings.choices.budget_bytes, &plan, &treatments, &refusal);
+    if (status == PLM_OK && settings.trace)
+        status = write_trace(plan, request.device, operands.items[0], settings.trace);
     if (status == PLM_OK)
         status = print_bill(plan, treatments, operands.items[0], &settings);
     plm_advice_destroy(treatments);

@@ -39,6 +39,8 @@ typedef struct train_options {
     int64_t save_every;
     int64_t keep;
     const char *resume;
+    const char *trace; /* file, NULL: none */
+    int64_t trace_steps;
 } train_options;
 CLI_CHOICES_COME_FIRST(train_options);
 
@@ -87,6 +89,12 @@ static const plm_option options[] = {
      "newest checkpoints kept", NULL},
     {"resume", PLM_OPTION_TEXT, offsetof(train_options, resume), "DIR", NULL, NULL,
      "go on from the newest checkpoint there", NULL},
+    {"trace", PLM_OPTION_TEXT, offsetof(train_options, trace), "FILE", NULL, NULL,
+     "write the first updates over time as Chrome's JSON, which ui.perfetto.dev opens: memory, and "
+     "each operation as it was timed; the first update warms and is passed over",
+     NULL},
+    {"trace-steps", PLM_OPTION_COUNT, offsetof(train_options, trace_steps), "N", "3", NULL,
+     "updates that --trace takes; the others are not timed", NULL},
     CLI_JSON("one JSON object a line, the summary last"),
 };
 
@@ -327,16 +335,46 @@ static int judge(plm_status status, const plm_train_result *result)
     return CLI_FAILED;
 }
 
+static plm_status begin_tape(plm_trainer *trainer, const train_options *o, plm_tape **tape)
+{
+    if (!o->trace)
+        return PLM_OK;
+    plm_status status = plm_tape_create(plm_trainer_plan(trainer), o->trace_steps, tape);
+    if (status == PLM_OK)
+        plm_trainer_use_tape(trainer, *tape);
+    return status;
+}
+
+/* A run that was stopped before its second update has nothing to show. */
+static plm_status write_tape(const plm_tape *tape, const char *model, const train_options *o)
+{
+    if (!tape)
+        return PLM_OK;
+    plm_tape_summary s = plm_tape_summarize(tape);
+    if (s.launches == 0) {
+        cli_wrong("%s is not written, for no update was timed", o->trace);
+        return PLM_OK;
+    }
+    plm_status status = plm_tape_export(tape, o->trace, model);
+    if (status == PLM_OK)
+        cli_wrong("%s has %lld update%s of %.3g s, %lld operations%s", o->trace, (long long)s.steps,
+                  s.steps == 1 ? "" : "s", s.seconds / (double)(s.steps > 0 ? s.steps : 1),
+                  (long long)s.launches, s.is_cut ? ", all that it can hold" : "");
+    return status;
+}
+
 static int train(const plm_train_settings *settings, const train_options *o)
 {
     plm_trainer *trainer = NULL;
+    plm_tape *tape = NULL;
     plm_status status = plm_trainer_create(settings, &trainer);
     if (status != PLM_OK)
         return cli_finish(status);
     display shown = {.json = o->choices.json, .live = isatty(STDOUT_FILENO) != 0};
     plm_train_observer observer = {show_progress, &shown};
     plm_train_result result = {0};
-    if (!o->choices.json)
+    status = begin_tape(trainer, o, &tape);
+    if (status == PLM_OK && !o->choices.json)
         status = print_plan(trainer, settings->model.name);
     if (status == PLM_OK)
         status = plm_trainer_run(trainer, &observer, &result);
@@ -350,7 +388,10 @@ static int train(const plm_train_settings *settings, const train_options *o)
         print_stopped(&result, settings, &shown);
     else if (status == PLM_OK)
         status = print_summary(trainer, &result, o);
+    if (status == PLM_OK)
+        status = write_tape(tape, settings->model.name, o);
     plm_trainer_destroy(trainer);
+    plm_tape_destroy(tape);
     return stopped ? CLI_DONE : judge(status, &result);
 }
 

@@ -50,9 +50,10 @@ set(PLM_ENGINE_FILES
     tests/unit/test_out_of_memory.c
     tests/unit/test_search.c
     tests/unit/test_sweep.c
+    tests/unit/test_tape.c
     tests/unit/test_train.c)
 # Public headers of which the instruments need not even the types.
-set(PLM_ENGINE_HEADERS data.h model.h session.h train.h)
+set(PLM_ENGINE_HEADERS data.h model.h session.h tape.h train.h)
 # Of a folder of the engine, but the bill prints its words: the strategy.
 set(PLM_SHARED_FILES src/graph/strategy.c)
 

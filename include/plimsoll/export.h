@@ -32,6 +32,13 @@ typedef struct plm_export_segment {
     bool expandable;
 } plm_export_segment;
 
+/* An operation that ran. */
+typedef struct plm_export_slice {
+    uint32_t name; /* interned string of the trace */
+    int64_t begin; /* in the trace's time */
+    int64_t end;
+} plm_export_slice;
+
 typedef struct plm_export_source {
     const plm_trace *trace;
     const char *name; /* "plan", "GPU 0", "rank 1"; NULL: none */
@@ -42,7 +49,11 @@ typedef struct plm_export_source {
     int64_t segment_count;
     int64_t carried_in; /* events at the front that stand for blocks older than the recording */
     int32_t device;
-    bool timed;                   /* times are nanoseconds; else ordinals: a plan's operations */
+    bool timed; /* times are nanoseconds; else ordinals: a plan's operations */
+    /* Operations with times of their own, one after the other, for the Perfetto form. Without (0),
+     * they are told by the blocks that they make. */
+    const plm_export_slice *slices;
+    int64_t slice_count;
     const char *settings;         /* allocator settings as text, NULL when not known */
     const plm_snapshot *snapshot; /* where the trace comes from: knows streams, pools and the final
                                      blocks to the byte; NULL: none */

@@ -15,7 +15,7 @@
 #define PLIMSOLL_TRAIN_H
 
 #include "plimsoll/model.h"
-#include "plimsoll/session.h"
+#include "plimsoll/tape.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,6 +104,13 @@ const plm_plan *plm_trainer_plan(const plm_trainer *trainer);
 
 /* The budget that bounds the run: as stated, or found. */
 size_t plm_trainer_budget(const plm_trainer *trainer);
+
+/*
+ * Before a run: its updates from the second on are timed on *tape, made for the trainer's plan; the
+ * first touches all memory for the first time, and is taken only where it is the only one.
+ * Borrowed.
+ */
+void plm_trainer_use_tape(plm_trainer *trainer, plm_tape *tape);
 
 /*
  * Trains; once for each trainer. `observer` may be NULL.

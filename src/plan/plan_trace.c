@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A plan told as a trace. The walk follows the schedule once: persistent blocks, then each program.
- * At an operation, outputs are born before anything dies, except where an output takes a dying
- * input's place: there the input's death comes first, at the same address.
+ * A plan told as a trace. The walk tells the persistent blocks, then each pass of a program: every
+ * program once, or what a tape holds. At an operation, outputs are born before anything dies,
+ * except where an output takes a dying input's place: there the input's death comes first, at the
+ * same address.
  */
-#include "plan/plan.h"
+#include "plan/tape.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +17,14 @@ typedef struct writer {
     const plm_plan *plan;
     const plm_graph *graph;
     plm_trace *trace;
-    uint32_t *op_texts;    /* by operation: "attention.qkv linear", interned */
-    uint32_t *op_places;   /* by operation: the same behind its layer */
-    int32_t *readers;      /* by tensor: PLM_TRACE_KEPT_MAX operations + 1, 0 when fewer */
-    bool *live;            /* by storage */
-    plm_event *births;     /* by storage: its alloc event */
-    plm_tensor *tensor_of; /* by call storage: its tensor */
+    uint32_t *op_texts;       /* by operation: "attention.qkv linear", interned */
+    uint32_t *op_places;      /* by operation: the same behind its layer */
+    int32_t *readers;         /* by tensor: PLM_TRACE_KEPT_MAX operations + 1, 0 when fewer */
+    bool *live;               /* by storage */
+    plm_event *births;        /* by storage: its alloc event */
+    plm_tensor *tensor_of;    /* by call storage: its tensor */
+    const plm_span *spans;    /* by operation of the passes; NULL: each is one instant */
+    plm_export_slice *slices; /* likewise, to be filled; NULL: not wanted */
     int64_t next_block;
     int64_t time;
 } writer;
@@ -228,24 +232,46 @@ static plm_status add_deaths(writer *w, const int32_t *by_death, int64_t count, 
     return PLM_OK;
 }
 
-static plm_status walk_ops(writer *w, plm_op_range range, const int32_t *by_death, int64_t count)
+/* When the operation in place `at` of the passes runs, counted from the first's begin. */
+static plm_span span_of(const writer *w, int64_t at)
+{
+    if (!w->spans)
+        return (plm_span){at, at + 1};
+    int64_t origin = w->spans[0].begin;
+    return (plm_span){w->spans[at].begin - origin, w->spans[at].end - origin};
+}
+
+/* Births are told at the operation's begin; deaths at its end, or at its instant. */
+static plm_status walk_op(writer *w, int64_t index, plm_span span)
+{
+    const plm_op *op = &w->graph->ops.items[index];
+    plm_event workspace;
+    w->time = span.begin;
+    for (int k = 0; k < PLM_OP_OUTPUTS_MAX; k++)
+        if (op->out[k] != PLM_TENSOR_NONE)
+            PLM_TRY(add_birth(w, op->out[k]));
+    for (int k = 0; k < PLM_OP_EFFECTS_MAX; k++)
+        if (op->effect[k] != PLM_TENSOR_NONE && is_of_call_scope(w->graph, op->effect[k]))
+            PLM_TRY(add_birth(w, op->effect[k]));
+    bool has_workspace = w->plan->workspaces[index].bytes > 0;
+    if (has_workspace)
+        PLM_TRY(add_workspace(w, index, &workspace));
+    if (w->spans)
+        w->time = span.end;
+    return has_workspace ? add_free(w, workspace) : PLM_OK;
+}
+
+static plm_status walk_ops(writer *w, plm_op_range range, int64_t first, const int32_t *by_death,
+                           int64_t count)
 {
     int64_t next = 0;
-    for (int64_t i = range.begin; i < range.end; i++, w->time++) {
-        const plm_op *op = &w->graph->ops.items[i];
-        plm_event workspace;
-        for (int k = 0; k < PLM_OP_OUTPUTS_MAX; k++)
-            if (op->out[k] != PLM_TENSOR_NONE)
-                PLM_TRY(add_birth(w, op->out[k]));
-        for (int k = 0; k < PLM_OP_EFFECTS_MAX; k++)
-            if (op->effect[k] != PLM_TENSOR_NONE && is_of_call_scope(w->graph, op->effect[k]))
-                PLM_TRY(add_birth(w, op->effect[k]));
-        bool has_workspace = w->plan->workspaces[i].bytes > 0;
-        if (has_workspace) {
-            PLM_TRY(add_workspace(w, i, &workspace));
-            PLM_TRY(add_free(w, workspace));
-        }
+    for (int64_t i = range.begin; i < range.end; i++) {
+        int64_t at = first + i - range.begin;
+        plm_span span = span_of(w, at);
+        PLM_TRY(walk_op(w, i, span));
         PLM_TRY(add_deaths(w, by_death, count, (int32_t)(i - range.begin), &next));
+        if (w->slices)
+            w->slices[at] = (plm_export_slice){w->op_places[i], span.begin, span.end};
     }
     return PLM_OK;
 }
@@ -272,8 +298,20 @@ static int64_t sort_by_death(const writer *w, plm_program program, int32_t *star
     return count;
 }
 
-static plm_status walk_program(writer *w, plm_program program)
+/* "first", or "update 2: first" where a run is told. */
+static plm_status mark_pass(writer *w, const plm_pass *pass)
 {
+    char text[64];
+    const char *program = plm_program_text(pass->program);
+    if (pass->step == 0)
+        return add_mark(w, program);
+    snprintf(text, sizeof text, "update %" PRId64 ": %s", pass->step, program);
+    return add_mark(w, text);
+}
+
+static plm_status walk_pass(writer *w, const plm_pass *pass)
+{
+    const plm_program program = pass->program;
     const plm_op_range range = w->graph->programs[program];
     if (range.begin == range.end)
         return PLM_OK;
@@ -282,11 +320,12 @@ static plm_status walk_program(writer *w, plm_program program)
     PLM_TRY_DONE(plm_host_alloc((size_t)(range.end - range.begin + 1) * sizeof *starts, &starts));
     PLM_TRY_DONE(plm_host_alloc((size_t)w->graph->storages.count * sizeof *sorted, &sorted));
     int64_t count = sort_by_death(w, program, starts, sorted);
-    PLM_TRY_DONE(add_mark(w, plm_program_text(program)));
+    w->time = span_of(w, pass->first).begin;
+    PLM_TRY_DONE(mark_pass(w, pass));
     for (int64_t i = 0; i < count; i++)
         if (plm_graph_tensor(w->graph, w->tensor_of[sorted[i]])->role == PLM_ROLE_INPUT)
             PLM_TRY_DONE(add_birth(w, w->tensor_of[sorted[i]]));
-    status = walk_ops(w, range, sorted, count);
+    status = walk_ops(w, range, pass->first, sorted, count);
 done:
     plm_host_free(sorted);
     plm_host_free(starts);
@@ -319,14 +358,16 @@ static plm_status start(writer *w)
     return name_ops(w);
 }
 
-plm_status plm_plan_trace(const plm_plan *plan, plm_trace **trace)
+plm_status plm__plan_trace_passes(const plm_plan *plan, const plm_pass *passes, int64_t count,
+                                  const plm_span *spans, plm_export_slice *slices,
+                                  plm_trace **trace)
 {
-    writer w = {.plan = plan, .graph = plan->graph};
+    writer w = {.plan = plan, .graph = plan->graph, .spans = spans, .slices = slices};
     plm_status status;
     PLM_TRY_DONE(start(&w));
     PLM_TRY_DONE(add_persistent(&w));
-    for (int program = 0; program < PLM_PROGRAM_COUNT; program++)
-        PLM_TRY_DONE(walk_program(&w, (plm_program)program));
+    for (int64_t i = 0; i < count; i++)
+        PLM_TRY_DONE(walk_pass(&w, &passes[i]));
     *trace = w.trace;
     w.trace = NULL;
 done:
@@ -338,4 +379,16 @@ done:
     plm_host_free(w.births);
     plm_host_free(w.tensor_of);
     return status;
+}
+
+plm_status plm_plan_trace(const plm_plan *plan, plm_trace **trace)
+{
+    plm_pass passes[PLM_PROGRAM_COUNT];
+    int64_t first = 0;
+    for (int program = 0; program < PLM_PROGRAM_COUNT; program++) {
+        const plm_op_range range = plan->graph->programs[program];
+        passes[program] = (plm_pass){.program = (plm_program)program, .first = first};
+        first += range.end - range.begin;
+    }
+    return plm__plan_trace_passes(plan, passes, PLM_PROGRAM_COUNT, NULL, NULL, trace);
 }

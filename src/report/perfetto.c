@@ -102,11 +102,16 @@ static int64_t end_of_instant(const writer *w, int64_t index)
     return end;
 }
 
-/* Where an instant stands, in nanoseconds from the first. */
+/* Where a time of the trace stands, in nanoseconds from the first event. */
+static int64_t stands(const writer *w, int64_t time)
+{
+    time -= w->events[0].time;
+    return w->source->timed ? time : time * 1000;
+}
+
 static int64_t place(const writer *w, int64_t index)
 {
-    int64_t time = w->events[index].time - w->events[0].time;
-    return w->source->timed ? time : time * 1000;
+    return stands(w, w->events[index].time);
 }
 
 /* Counters and failures of the events [from, to), which share a time. */
@@ -147,10 +152,22 @@ static plm_status tell_events(writer *w)
     for (int64_t from = 0, to; from < w->count; from = to) {
         to = end_of_instant(w, from);
         tell_instant(w, from, to, &live, &step);
-        const char *operation = operation_at(w, from, to);
+        const char *operation = w->source->slice_count > 0 ? NULL : operation_at(w, from, to);
         int64_t end = to < w->count ? place(w, to) : place(w, from) + 1000;
         if (operation)
             add_slice(w, OPERATIONS_TRACK, operation, place(w, from), end);
+        PLM_TRY(write_gathered(w, PIECE_BYTES));
+    }
+    return PLM_OK;
+}
+
+/* The operations that the source tells itself. */
+static plm_status tell_slices(writer *w)
+{
+    for (int64_t i = 0; w->count > 0 && i < w->source->slice_count; i++) {
+        const plm_export_slice *slice = &w->source->slices[i];
+        add_slice(w, OPERATIONS_TRACK, plm_trace_text(w->source->trace, slice->name),
+                  stands(w, slice->begin), stands(w, slice->end));
         PLM_TRY(write_gathered(w, PIECE_BYTES));
     }
     return PLM_OK;
@@ -186,6 +203,8 @@ static plm_status tell_source(writer *w, const plm_export_source *source, int pr
     plm_status status = plm_extents_init(source, &w->extents);
     if (status == PLM_OK)
         status = tell_events(w);
+    if (status == PLM_OK)
+        status = tell_slices(w);
     if (status == PLM_OK)
         status = tell_marks(w);
     plm_extents_fini(&w->extents);

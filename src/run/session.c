@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/size.h"
-#include "plan/plan.h"
+#include "plan/tape.h"
 #include "run/check.h"
 #include "run/profile.h"
 
@@ -50,7 +50,8 @@ struct plm_session {
     int64_t type_limit;         /* types must be smaller */
     const int32_t *given_types; /* of the window, borrowed; NULL: all 0 */
     int32_t *padding;       /* a host copy [micro_batch, T] of each input that must be filled up */
-    plm_profile *profile;   /* borrowed; NULL: nothing is timed */
+    plm_profile *profile;   /* borrowed; NULL: none */
+    plm_tape *tape;         /* likewise; without either nothing is timed */
     plm_step_record record; /* host side of the step record */
 };
 
@@ -152,21 +153,6 @@ static void find_limits(plm_session *session)
     }
 }
 
-/* Each operation timed to its end, and not checked. */
-static plm_status run_timed(plm_session *session, plm_program program)
-{
-    const plm_op_range range = session->plan->graph->programs[program];
-    PLM_TRY(session->table->fence(session->device));
-    for (int64_t i = range.begin; i < range.end; i++) {
-        int64_t began_ns = plm_clock_ns();
-        PLM_TRY(session->table->launch(session->device, &session->ops[i].launch,
-                                       session->ops[i].prepared));
-        PLM_TRY(session->table->fence(session->device));
-        plm__profile_add(session->profile, i, plm_clock_ns() - began_ns);
-    }
-    return PLM_OK;
-}
-
 static plm_status run_plain(plm_session *session, plm_program program)
 {
     const plm_op_range range = session->plan->graph->programs[program];
@@ -176,24 +162,64 @@ static plm_status run_plain(plm_session *session, plm_program program)
     return PLM_OK;
 }
 
+/* One operation, to its end; where launches are checked, what the check takes counts too. */
+static plm_status launch_to_end(plm_session *session, int64_t index)
+{
+    const bound_op *op = &session->ops[index];
+    if (session->check)
+        return plm__check_launch(session->check, index, &op->launch, op->prepared);
+    PLM_TRY(session->table->launch(session->device, &op->launch, op->prepared));
+    return session->table->fence(session->device);
+}
+
+static plm_status run_timed(plm_session *session, plm_program program)
+{
+    const plm_op_range range = session->plan->graph->programs[program];
+    plm_span *span = session->tape ? plm__tape_begin(session->tape, program) : NULL;
+    if (session->check)
+        PLM_TRY(plm__check_begin(session->check, program));
+    PLM_TRY(session->table->fence(session->device));
+    for (int64_t i = range.begin; i < range.end; i++) {
+        int64_t began_ns = plm_clock_ns();
+        PLM_TRY(launch_to_end(session, i));
+        int64_t ended_ns = plm_clock_ns();
+        if (session->profile)
+            plm__profile_add(session->profile, i, ended_ns - began_ns);
+        if (span)
+            *span++ = (plm_span){began_ns, ended_ns};
+    }
+    if (session->tape && plm__tape_is_full(session->tape))
+        plm_session_tape(session, NULL);
+    return PLM_OK;
+}
+
 static plm_status run_checked(plm_session *session, plm_program program)
 {
     const plm_op_range range = session->plan->graph->programs[program];
     PLM_TRY(plm__check_begin(session->check, program));
-    for (int64_t i = range.begin; i < range.end; i++) {
-        int64_t began_ns = plm_clock_ns();
+    for (int64_t i = range.begin; i < range.end; i++)
         PLM_TRY(plm__check_launch(session->check, i, &session->ops[i].launch,
                                   session->ops[i].prepared));
-        if (session->profile) /* what the check takes counts too */
-            plm__profile_add(session->profile, i, plm_clock_ns() - began_ns);
-    }
     return PLM_OK;
+}
+
+static void choose_run(plm_session *session)
+{
+    session->run = session->profile || session->tape ? run_timed
+                   : session->check                  ? run_checked
+                                                     : run_plain;
 }
 
 void plm_session_profile(plm_session *session, plm_profile *profile)
 {
     session->profile = profile;
-    session->run = profile ? run_timed : session->check ? run_checked : run_plain;
+    choose_run(session);
+}
+
+void plm_session_tape(plm_session *session, plm_tape *tape)
+{
+    session->tape = tape;
+    choose_run(session);
 }
 
 enum { PIECE = 1024 }; /* elements that are converted at once */

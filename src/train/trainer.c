@@ -31,6 +31,7 @@ struct plm_trainer {
     plm_device *device;
     plm_plan *plan;
     plm_session *session;
+    plm_tape *tape;   /* borrowed, NULL: none */
     int32_t *tokens;  /* [batch, T] the window */
     int32_t *targets; /* [batch, T] */
     float *logits;    /* [V] of sampling, made when first wanted */
@@ -282,6 +283,8 @@ static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
     for (int64_t step = first; step < s->steps; step++) {
         plm_step_result one;
         int64_t step_ns = plm_clock_ns();
+        if (step == first + 1 || s->steps == first + 1)
+            plm_session_tape(trainer->session, trainer->tape);
         PLM_TRY(step_once(trainer, step, &one));
         spent_ns += plm_clock_ns() - step_ns;
         if (step == first)
@@ -327,6 +330,11 @@ static plm_status measure(plm_trainer *trainer, plm_train_result *result)
     result->resident_growth_bytes =
         resident > trainer->resident_before ? resident - trainer->resident_before : 0;
     return PLM_OK;
+}
+
+void plm_trainer_use_tape(plm_trainer *trainer, plm_tape *tape)
+{
+    trainer->tape = tape;
 }
 
 plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *observer,

@@ -291,6 +291,38 @@ static void the_last_line_of_json_is_the_summary_with_equal_peaks(void **state)
     }
 }
 
+static void a_trace_of_a_run_holds_the_updates_asked_for(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    static const char *const cases[][3] = {
+        {"--steps 5 --trace trace.json --trace-steps 2", "trace.json has 2 updates", "update 2: "},
+        {"--steps 1 --trace trace.json", "trace.json has 1 update of", "update 1: update"},
+    };
+    const folder *in = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char arguments[256], path[512];
+        snprintf(arguments, sizeof arguments,
+                 "train %s --data text --threads 1 --budget 16MiB --batch 4 %s", model,
+                 cases[i][0]);
+        assert_int_equal(run_program(in, arguments, to_error, output), 0);
+        assert_non_null(strstr(output, cases[i][1]));
+        snprintf(path, sizeof path, "%s/trace.json", in->path);
+        json_t *root = json_load_file(path, 0, NULL), *event;
+        assert_non_null(root);
+        size_t at;
+        int found = 0, beyond = 0;
+        json_array_foreach (json_object_get(root, "traceEvents"), at, event) {
+            const char *name = json_string_value(json_object_get(event, "name"));
+            found += strncmp(name, cases[i][2], strlen(cases[i][2])) == 0;
+            beyond += strncmp(name, "update 3: ", 10) == 0;
+        }
+        assert_true(found > 0);
+        assert_int_equal(beyond, 0);
+        json_decref(root);
+        unlink(path);
+    }
+}
+
 static void a_run_for_people_ends_with_both_peaks_and_a_sample(void **state)
 {
     static char output[OUTPUT_BYTES];
@@ -429,6 +461,7 @@ int main(void)
         cmocka_unit_test(sizes_beyond_counting_are_refused_and_do_not_crash),
         cmocka_unit_test(a_budget_that_is_too_small_is_status_1_and_names_one_that_does),
         cmocka_unit_test(the_last_line_of_json_is_the_summary_with_equal_peaks),
+        cmocka_unit_test(a_trace_of_a_run_holds_the_updates_asked_for),
         cmocka_unit_test(a_run_for_people_ends_with_both_peaks_and_a_sample),
         cmocka_unit_test(a_masked_run_tells_no_bigram),
         cmocka_unit_test(a_sequence_longer_than_the_context_is_trained_with_a_notice),

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* plimsoll bill from outside: figures, budgets, refusals. */
+#include <math.h>
+
 #include "base/json.h"
+#include "plimsoll/device_profile.h"
 #include "plimsoll/strategy.h"
 #include "unit/program.h"
 
@@ -194,6 +197,54 @@ static void a_plan_becomes_a_page_too(void **state)
     unlink(path);
 }
 
+/* Counters reach the bill's figures; with rates, the slices take as long as they predict. */
+static void a_plan_becomes_a_trace_too(void **state)
+{
+    (void)state;
+    static char line[600], rates[128], path[128];
+    char output[OUTPUT_BYTES];
+    snprintf(path, sizeof path, "/tmp/plimsoll-test-bill-%ld.json", (long)getpid());
+    snprintf(rates, sizeof rates, "/tmp/plimsoll-test-rates-%ld.json", (long)getpid());
+    assert_ok(
+        plm_device_profile_save(&(plm_device_profile){.name = "test",
+                                                      .product_flops = {[PLM_DTYPE_F32] = 1e9},
+                                                      .bandwidth = 1e9,
+                                                      .launch_seconds = 1e-3},
+                                rates));
+    snprintf(line, sizeof line, SMALL " --trace %s --profile %s", path, rates);
+    json_t *bill = bill_json(line, 0), *event;
+    json_t *trace = json_load_file(path, 0, NULL);
+    assert_non_null(trace);
+    json_int_t allocated = 0, reserved = 0;
+    double shortest = INFINITY, end = 0;
+    size_t i;
+    json_array_foreach (json_object_get(trace, "traceEvents"), i, event) {
+        const char *phase = json_string_value(json_object_get(event, "ph"));
+        const char *name = json_string_value(json_object_get(event, "name"));
+        if (*phase == 'C') {
+            json_int_t *most = strcmp(name, "allocated") == 0 ? &allocated : &reserved;
+            json_int_t bytes = number(json_object_get(event, "args"), "bytes");
+            *most = bytes > *most ? bytes : *most;
+        } else if (*phase == 'X' && json_integer_value(json_object_get(event, "tid")) == 2) {
+            double begin = json_number_value(json_object_get(event, "ts"));
+            double length = json_number_value(json_object_get(event, "dur"));
+            assert_true(begin >= end - 1e-6);
+            end = begin + length;
+            shortest = length < shortest ? length : shortest;
+        }
+    }
+    assert_int_equal(allocated, number(bill, "lower_bound_bytes"));
+    assert_int_equal(reserved, number(bill, "peak_bytes"));
+    assert_true(shortest >= 1000 && end > 1000 * 50); /* microseconds */
+    json_decref(trace);
+    json_decref(bill);
+    snprintf(line, sizeof line, "bill " SMALL " --trace /nonexistent/there");
+    assert_int_equal(run_program(line, to_error, output), 2);
+    assert_non_null(strstr(output, "/nonexistent/there"));
+    unlink(path);
+    unlink(rates);
+}
+
 static void bad_input_is_one_line_and_status_2(void **state)
 {
     (void)state;
@@ -244,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_longer_sequence_enlarges_the_table_with_a_note),
         cmocka_unit_test(a_page_that_is_piped_has_no_escapes),
         cmocka_unit_test(a_plan_becomes_a_page_too),
+        cmocka_unit_test(a_plan_becomes_a_trace_too),
         cmocka_unit_test(bad_input_is_one_line_and_status_2),
     };
     return run_test_group(tests);
