@@ -7,6 +7,9 @@
 #ifndef PLIMSOLL_DEVICE_H
 #define PLIMSOLL_DEVICE_H
 
+#include <stdbool.h>
+
+#include "plimsoll/dtype.h"
 #include "plimsoll/status.h"
 
 #ifdef __cplusplus
@@ -37,6 +40,10 @@ plm_device_usage plm_device_usage_of(const plm_device *device);
 /* Bytes that the device and its libraries hold beside what they hand out: a declared bound, part of
  * every peak. */
 size_t plm_device_overhead(plm_device *device);
+
+/* Whether the device multiplies matrices of this type in silicon. A floating point type that it
+ * does not have is right all the same, and slower: its products are made in fp32. */
+bool plm_device_has(const plm_device *device, plm_dtype dtype);
 
 #ifdef __cplusplus
 }

@@ -17,3 +17,8 @@ size_t plm_device_overhead(plm_device *device)
 {
     return device->table->overhead_bytes(device);
 }
+
+bool plm_device_has(const plm_device *device, plm_dtype dtype)
+{
+    return device->table->has_dtype(device, dtype);
+}

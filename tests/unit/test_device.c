@@ -202,6 +202,22 @@ static void thread_counts_out_of_range_are_refused(void **state)
     plm_device_destroy(NULL);
 }
 
+static void a_device_says_which_types_it_multiplies_in_silicon(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(1, 0);
+    assert_true(plm_device_has(device, PLM_DTYPE_F32));
+    assert_false(plm_device_has(device, PLM_DTYPE_F16));
+    assert_false(plm_device_has(device, PLM_DTYPE_I32));
+#if defined(__x86_64__)
+    bool silicon = __builtin_cpu_supports("avx512bf16");
+    assert_true(silicon || !plm_device_has(device, PLM_DTYPE_BF16));
+    const char *held = getenv("ONEDNN_MAX_CPU_ISA"); /* the library may be told to hold back */
+    assert_true(held || silicon == plm_device_has(device, PLM_DTYPE_BF16));
+#endif
+    plm_device_destroy(device);
+}
+
 static plm_operand matrix(int64_t rows, int64_t columns, void *data)
 {
     return (plm_operand){.data = data, .rank = 2, .shape = {rows, columns}, .stride = {columns, 1}};
@@ -313,6 +329,7 @@ int main(void)
         cmocka_unit_test(pages_are_present_as_soon_as_they_are_reserved),
         cmocka_unit_test(copies_and_fills_arrive),
         cmocka_unit_test(thread_counts_out_of_range_are_refused),
+        cmocka_unit_test(a_device_says_which_types_it_multiplies_in_silicon),
         cmocka_unit_test(every_host_allocation_may_fail),
         cmocka_unit_test(a_product_without_its_workspace_is_refused),
         cmocka_unit_test(sizes_of_products_are_the_same_when_asked_again),

@@ -131,6 +131,11 @@ static size_t overhead_bytes(plm_device *device)
     return plm__products_overhead_bytes(((plm_cpu *)device)->products);
 }
 
+static bool has_dtype(const plm_device *device, plm_dtype dtype)
+{
+    return plm__products_have(((const plm_cpu *)device)->products, dtype);
+}
+
 static void destroy(plm_device *device)
 {
     plm_cpu *cpu = (plm_cpu *)device;
@@ -153,6 +158,7 @@ static const plm_device_table cpu_table = {
     .fence = fence,
     .is_instrumented = is_instrumented,
     .overhead_bytes = overhead_bytes,
+    .has_dtype = has_dtype,
 };
 
 plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes, plm_device **device)

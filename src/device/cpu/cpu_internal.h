@@ -45,6 +45,9 @@ void plm__products_destroy(plm_products *products);
 /* Bound on what the library allocates by itself. */
 size_t plm__products_overhead_bytes(const plm_products *products);
 
+/* Whether the library multiplies this type with instructions made for it. */
+bool plm__products_have(const plm_products *products, plm_dtype dtype);
+
 /* As the device's functions of the same names. */
 bool plm__products_run(plm_op_kind kind);
 PLM_MUST_USE plm_status plm__products_workspace(plm_products *products, const plm_launch *launch,

@@ -29,7 +29,8 @@ enum {
     EXTENT_MAX = INT32_MAX,         /* beyond, the library divides by an extent that became 0 */
     PAGE_FLOATS = 1024,             /* rows of b that are a multiple of this meet in the cache */
     PACKED_M_MIN = 128,             /* fewer rows of c do not pay for the copy */
-    PACKED_K_MIN = 256              /* fewer rows of b fit in the cache all the same */
+    PACKED_K_MIN = 256,             /* fewer rows of b fit in the cache all the same */
+    ISA_BF16 = dnnl_cpu_isa_avx512_core_bf16
 };
 
 /* A product's place in the table, free while m is 0. */
@@ -43,6 +44,7 @@ struct plm_products {
     dnnl_stream_t stream;
     int32_t threads;
     bool self_allocating; /* the library's products take memory of their own */
+    bool has_bf16;        /* the processor multiplies bf16 */
     int32_t known_count;
     known_size known[SIZES_MAX];
 };
@@ -70,6 +72,11 @@ typedef struct job {
     plm_product product;
     void *a, *b, *bias, *c;
 } job;
+
+bool plm__products_have(const plm_products *products, plm_dtype dtype)
+{
+    return dtype == PLM_DTYPE_F32 || (dtype == PLM_DTYPE_BF16 && products->has_bf16);
+}
 
 bool plm__products_run(plm_op_kind kind)
 {
@@ -469,6 +476,8 @@ plm_status plm__products_create(int32_t threads, plm_products **out)
     plm_products *products = NULL;
     PLM_TRY(plm_host_alloc(sizeof *products, &products));
     products->threads = threads;
+    products->has_bf16 =
+        ((int)dnnl_get_effective_cpu_isa() & ISA_BF16) == ISA_BF16; /* bits: one per extension */
     dnnl_status_t code = dnnl_engine_create(&products->engine, dnnl_cpu, 0);
     if (code == dnnl_success)
         code = dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags);

@@ -146,6 +146,11 @@ static size_t overhead_bytes(plm_device *base)
     return plm_device_overhead(((fault_device *)base)->inner);
 }
 
+static bool has_dtype(const plm_device *base, plm_dtype dtype)
+{
+    return plm_device_has(((const fault_device *)base)->inner, dtype);
+}
+
 static const plm_device_table fault_table = {
     .kind = "fault",
     .destroy = destroy,
@@ -160,6 +165,7 @@ static const plm_device_table fault_table = {
     .fill = fill,
     .fence = fence,
     .overhead_bytes = overhead_bytes,
+    .has_dtype = has_dtype,
 };
 
 plm_status plm_device_create_fault(plm_device *inner, plm_fault *fault, plm_device **device)
