@@ -15,6 +15,16 @@ static const plm_dtype precisions[] = {
     CLI_PRECISIONS(PRECISION_ROW)
 #undef PRECISION_ROW
 };
+static const plm_dtype gradients[] = {
+#define GRADIENT_ROW(name, text) PLM_DTYPE_##name,
+    CLI_GRADIENTS(GRADIENT_ROW)
+#undef GRADIENT_ROW
+};
+static const plm_update_time updates[] = {
+#define UPDATE_ROW(name, text) PLM_UPDATE_##name,
+    CLI_UPDATES(UPDATE_ROW)
+#undef UPDATE_ROW
+};
 
 plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
 {
@@ -25,6 +35,8 @@ plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
     strategy->head_chunks = choices->head_chunks;
     strategy->attention = attentions[choices->attention];
     strategy->precision = precisions[choices->precision];
+    strategy->gradient = gradients[choices->gradient];
+    strategy->update = updates[choices->update];
     return plm_recompute_parse(choices->recompute, &strategy->recompute);
 }
 
@@ -56,6 +68,8 @@ plm_status cli_request_open(const cli_choices *choices, const char *model, cli_r
     if (status != PLM_OK)
         return status;
     plm_device_use_profile(request->device, profile);
+    if (request->strategy.precision == PLM_PRECISION_AUTO)
+        request->strategy.precision = plm_device_precision(request->device);
     cli_enlarge(&request->model, choices->sequence);
     request->job =
         (plm_job){.network = plm_model_network(&request->model),

@@ -43,6 +43,8 @@ typedef struct cli_choices {
     const char *recompute;
     int attention; /* the place in CLI_ATTENTIONS */
     int precision; /* the place in CLI_PRECISIONS */
+    int gradient;  /* the place in CLI_GRADIENTS */
+    int update;    /* the place in CLI_UPDATES */
     /* the device */
     int64_t threads;     /* 0: as many as the machine has */
     const char *profile; /* a file of rates; NULL: what calibration left */
@@ -57,7 +59,17 @@ typedef struct cli_choices {
 #define CLI_ATTENTIONS(ROW)                                                                        \
     ROW(FUSED, "fused")                                                                            \
     ROW(PLAIN, "plain")
-#define CLI_PRECISIONS(ROW) ROW(F32, "fp32")
+#define CLI_PRECISIONS(ROW)                                                                        \
+    ROW(F32, "fp32")                                                                               \
+    ROW(BF16, "bf16")                                                                              \
+    ROW(F16, "fp16")                                                                               \
+    ROW(COUNT, "auto") /* PLM_PRECISION_AUTO */
+#define CLI_GRADIENTS(ROW)                                                                         \
+    ROW(F32, "fp32")                                                                               \
+    ROW(BF16, "bf16")
+#define CLI_UPDATES(ROW)                                                                           \
+    ROW(LATE, "late")                                                                              \
+    ROW(EARLY, "early")
 
 /* "fused|plain" of such a list */
 #define CLI_WORDS(LIST)                            (&LIST(CLI_WORD_ROW)[1])
@@ -73,11 +85,17 @@ typedef struct cli_choices {
 /* The options that every command says in the same words. */
 #define CLI_STRATEGY_ROWS                                                                          \
     CLI_ROW(attention, "attention", CHOICE, "FORM", "fused", CLI_WORDS(CLI_ATTENTIONS),            \
-            "how attention is computed")
-
-#define CLI_PRECISION                                                                              \
-    CLI_ROW(precision, "precision", CHOICE, "TYPE", "fp32", CLI_WORDS(CLI_PRECISIONS),             \
-            "of weights and activations")
+            "how attention is computed"),                                                          \
+        CLI_ROW(                                                                                   \
+            precision, "precision", CHOICE, "TYPE", "fp32", CLI_WORDS(CLI_PRECISIONS),             \
+            "of weights and activations; 16 bits come with fp32 masters, auto is the best that "   \
+            "the device has"),                                                                     \
+        CLI_ROW(gradient, "gradient", CHOICE, "TYPE", "fp32", CLI_WORDS(CLI_GRADIENTS),            \
+                "of weights; bf16 goes with bf16 weights, one micro-batch and a whole head"),      \
+        CLI_ROW(                                                                                   \
+            update, "update", CHOICE, "WHEN", "late", CLI_WORDS(CLI_UPDATES),                      \
+            "early: each parameter as soon as its gradient is made, which is then not kept; one "  \
+            "micro-batch, no clipping")
 
 /* Those that differ: in a word, or in what holds where nothing is said. */
 #define CLI_BATCH(help)       CLI_ROW(batch, "batch", COUNT, "N", "8", NULL, help)

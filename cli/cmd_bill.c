@@ -18,7 +18,6 @@ static const plm_option options[] = {
     CLI_BATCH(CLI_BATCH_HELP),
     CLI_MICRO_BATCH(CLI_MICRO_HELP "the batch, or the most that fit the budget"),
     CLI_SEQUENCE(CLI_SEQUENCE_HELP),
-    CLI_PRECISION,
     CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
     CLI_STRATEGY_ROWS,
     CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "none, or what the budget asks for"),

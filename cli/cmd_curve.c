@@ -26,7 +26,6 @@ static const plm_option options[] = {
     CLI_HEAD_CHUNKS("1", CLI_CHUNKS_HELP),
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes these choices"),
-    CLI_PRECISION,
     CLI_OPTIMIZER(CLI_OPTIMIZER_SHORT_HELP),
     CLI_THREADS("threads that would compute; 0: as many as the machine has"),
     CLI_BUDGET("also say the largest that fits"),

@@ -19,7 +19,6 @@ static const plm_option options[] = {
     CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: chosen"),
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes choices; goes before the four options above"),
-    CLI_PRECISION,
     CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
     CLI_THREADS(CLI_THREADS_PLAN_HELP),
     CLI_PROFILE("rates of the device; default: what plimsoll profile --calibrate measured here"),

@@ -52,7 +52,6 @@ static const plm_option options[] = {
     CLI_BATCH(CLI_BATCH_HELP),
     CLI_MICRO_BATCH(CLI_MICRO_HELP "the most that fit"),
     CLI_SEQUENCE(CLI_SEQUENCE_HELP),
-    CLI_PRECISION,
     CLI_STRATEGY_ROWS,
     CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "what the budget asks for, block by block"),
     CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: what the budget asks for"),

@@ -45,6 +45,10 @@ size_t plm_device_overhead(plm_device *device);
  * does not have is right all the same, and slower: its products are made in fp32. */
 bool plm_device_has(const plm_device *device, plm_dtype dtype);
 
+/* The precision for training that a device is best at: bf16 where it has it, else fp16, else fp32.
+ */
+plm_dtype plm_device_precision(const plm_device *device);
+
 #ifdef __cplusplus
 }
 #endif

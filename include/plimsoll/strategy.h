@@ -41,9 +41,13 @@ typedef enum plm_recompute {
 
 enum { PLM_BLOCKS_MAX = 1024 }; /* blocks of a network */
 
+/* As a precision: the one that the device is best at, chosen by the plan. "auto" in JSON. */
+#define PLM_PRECISION_AUTO PLM_DTYPE_COUNT
+
 typedef struct plm_strategy {
     int64_t micro_batch; /* sequences held at once, a divisor of the batch; 0: chosen by the plan */
-    plm_dtype precision; /* of weights and activations: fp32, or bf16 or fp16 with fp32 masters */
+    plm_dtype precision; /* of weights and activations: fp32, or bf16 or fp16 with fp32 masters;
+                            PLM_PRECISION_AUTO */
     plm_dtype gradient;  /* of the weights' gradients: fp32; bf16 with bf16 weights, when nothing
                             is added up: one micro-batch a window and the head whole */
     plm_update_time update; /* early: with one micro-batch a window, no clipping, no loss scale */

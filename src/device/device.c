@@ -22,3 +22,10 @@ bool plm_device_has(const plm_device *device, plm_dtype dtype)
 {
     return device->table->has_dtype(device, dtype);
 }
+
+plm_dtype plm_device_precision(const plm_device *device)
+{
+    return plm_device_has(device, PLM_DTYPE_BF16)  ? PLM_DTYPE_BF16
+           : plm_device_has(device, PLM_DTYPE_F16) ? PLM_DTYPE_F16
+                                                   : PLM_DTYPE_F32;
+}

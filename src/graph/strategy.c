@@ -17,6 +17,8 @@ static const char *const update_texts[] = {
     [PLM_UPDATE_EARLY] = "early",
 };
 
+#define AUTO_TEXT "auto"
+
 plm_strategy plm_strategy_default(void)
 {
     return (plm_strategy){.micro_batch = 0,
@@ -55,6 +57,10 @@ static plm_status read_precision(const char *what, const json_t *value, plm_stra
 {
     const char *text = json_string_value(value);
     plm_dtype precision;
+    if (text && strcmp(text, AUTO_TEXT) == 0) {
+        strategy->precision = PLM_PRECISION_AUTO;
+        return PLM_OK;
+    }
     PLM_FAIL_IF(
         !text || plm_dtype_parse(text, &precision) != PLM_OK || !plm_dtype_is_real(precision),
         PLM_ERROR_ARGUMENT, "%s: wanted precision \"fp32\", \"bf16\" or \"fp16\", found '%.40s'",
@@ -114,8 +120,6 @@ static const struct {
                   PLM_RECOMPUTE_BLOCK},
     {"attention", PLM_RECOMPUTE_ATTENTION},
 };
-
-#define AUTO_TEXT "auto"
 
 enum { RUNG_COUNT = sizeof rungs / sizeof *rungs, ATTENTION_RUNG = RUNG_COUNT - 1 };
 
@@ -306,7 +310,9 @@ void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_stra
 {
     plm_json_begin_object(writer, key);
     plm_json_int(writer, "micro_batch", strategy->micro_batch);
-    plm_json_text(writer, "precision", plm_dtype_text(strategy->precision));
+    plm_json_text(writer, "precision",
+                  strategy->precision == PLM_PRECISION_AUTO ? AUTO_TEXT
+                                                            : plm_dtype_text(strategy->precision));
     plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
     write_recompute(writer, strategy);
     plm_json_int(writer, "head_chunks", strategy->head_chunks);

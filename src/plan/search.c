@@ -58,6 +58,19 @@ struct plm_search {
     plm_search_size size;
 };
 
+/* Precision is not searched: it is the device's best, or what the strategy says. */
+static void settle_precision(const plm_device *device, plm_strategy *strategy)
+{
+    if (strategy->precision == PLM_PRECISION_AUTO)
+        strategy->precision = plm_device_precision(device);
+}
+
+/* Gradients that do not add up want the window whole, and in bf16 the head too. */
+static bool wants_whole_window(const plm_strategy *strategy)
+{
+    return strategy->gradient != PLM_DTYPE_F32 || strategy->update == PLM_UPDATE_EARLY;
+}
+
 static bool is_open(const plm_strategy *strategy)
 {
     return strategy->micro_batch == 0 || strategy->head_chunks == 0 ||
@@ -104,7 +117,8 @@ static plm_status price(plm_search *search, const plm_strategy *strategy, plm__p
 /* A head that cannot be cut has one count of chunks, whole. */
 static plm_status price_chunks(plm_search *search, table *t)
 {
-    int counts = search->strategy.head_chunks == 0 ? CHUNKS_MAX : 1;
+    bool cut = search->strategy.head_chunks == 0 && search->strategy.gradient == PLM_DTYPE_F32;
+    int counts = cut ? CHUNKS_MAX : 1;
     int64_t rows = t->micro_batch * search->job.sequence;
     for (int i = 0; i < counts; i++) {
         if (chunk_counts[i] > rows)
@@ -180,6 +194,8 @@ static plm_status price_all(plm_search *search)
     const int64_t batch = search->job.batch;
     if (search->strategy.micro_batch != 0)
         return price_micro_batch(search, search->strategy.micro_batch);
+    if (wants_whole_window(&search->strategy))
+        return price_micro_batch(search, batch);
     int64_t divisors = 0, index = 0;
     for (int64_t i = 1; i <= batch; i++)
         divisors += batch % i == 0;
@@ -244,6 +260,7 @@ plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, p
     made->job = *job;
     made->strategy = *strategy;
     made->device = device;
+    settle_precision(device, &made->strategy);
     plm_status status = price_all(made);
     if (status != PLM_OK) {
         plm_search_destroy(made);
@@ -380,6 +397,7 @@ plm_status plm_plan_for_budget(const plm_job *job, const plm_strategy *strategy,
     plm_status status;
     if (!is_open(strategy)) {
         plm_search fixed = {.job = *job, .strategy = *strategy, .device = device};
+        settle_precision(device, &fixed.strategy);
         return plan_fixed(&fixed, budget_bytes, smallest_budget, plan);
     }
     PLM_TRY(plm_search_create(job, strategy, device, &search));

@@ -261,7 +261,7 @@ static void bad_input_is_one_line_and_status_2(void **state)
         {SMALL " --seq 0", "--seq"},
         {SMALL " --seq 99999999999", "sequence of 1 to"},
         {SMALL " --batch 16777216 --seq 268435456", "beyond what can be counted"},
-        {SMALL " --precision bf16", "wanted one of fp32"},
+        {SMALL " --precision fp8", "wanted one of fp32|bf16|fp16|auto"},
         {SMALL " --optimizer lion", "wanted one of adamw|sgd"},
         {SMALL " --recompute most", "wanted recompute"},
         {SMALL " --attention flash", "wanted one of fused|plain"},
