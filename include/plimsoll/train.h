@@ -51,7 +51,8 @@ typedef struct plm_train_progress {
     int64_t steps;
     double loss; /* mean over the window's counted targets, nats */
     double learning_rate;
-    double gradient_norm;     /* before clipping */
+    double gradient_norm;     /* unscaled, before clipping */
+    double loss_scale;        /* of fp16; 1 in other precisions */
     bool skipped;             /* the gradient was not finite: nothing was changed */
     double tokens_per_second; /* of the updates so far, evaluation not counted */
     double elapsed_seconds;   /* since the first update began */

@@ -13,6 +13,7 @@ plm_status plm_train_progress_json(const plm_train_progress *progress, char **li
     plm_json_real(&w, "loss", progress->loss);
     plm_json_real(&w, "learning_rate", progress->learning_rate);
     plm_json_real(&w, "gradient_norm", progress->gradient_norm);
+    plm_json_real(&w, "loss_scale", progress->loss_scale);
     plm_json_bool(&w, "skipped", progress->skipped);
     plm_json_real(&w, "tokens_per_second", progress->tokens_per_second);
     plm_json_real(&w, "elapsed_seconds", progress->elapsed_seconds);

@@ -247,6 +247,7 @@ static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t
         .loss = result->loss,
         .learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps),
         .gradient_norm = result->gradient_norm,
+        .loss_scale = result->loss_scale,
         .skipped = result->skipped,
         .tokens_per_second = (double)(done * s->batch * s->sequence) / seconds,
         .remaining_seconds = seconds / (double)done * (double)(s->steps - step - 1),
