@@ -51,6 +51,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_out_of_memory.c
     tests/unit/test_search.c
     tests/unit/test_sweep.c
+    tests/unit/test_target.c
     tests/unit/test_tape.c
     tests/unit/test_train.c)
 # Public headers of which the instruments need not even the types.

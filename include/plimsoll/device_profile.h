@@ -3,7 +3,7 @@
  * Device profiles: what a device has and how fast it is, as data. A plan's step time comes from
  * one; a profile is measured on the machine at hand, or read from a file for a machine that is not:
  *
- *     {"name": "cpu", "threads": 2, "memory_bytes": 8589934592, "overhead_bytes": 0,
+ *     {"name": "cpu", "kind": "cpu", "threads": 2, "memory_bytes": 8589934592, "overhead_bytes": 0,
  *      "product_flops": {"fp32": 9.1e10}, "bandwidth": 1.2e10, "launch_seconds": 2e-6,
  *      "efficiency": {"linear": 0.9, "gelu": 0.4},
  *      "sources": {"bandwidth": "measured here"}}
@@ -11,6 +11,15 @@
  * An operation takes max(flops / rate, bytes / bandwidth) / efficiency + launch seconds, the rate
  * being product_flops of its dtype. Efficiencies are named as the operations of graph/ops.def, in
  * small letters; one that is not given is 1. `sources` says of any figure where it comes from.
+ * `kind` is "cpu", as where it is not given, or "cuda".
+ *
+ * Profiles of common devices travel with the library and are found by name. A plan for one of them
+ * is made without it:
+ *
+ *     plm_device_profile profile;
+ *     plm_device *device;
+ *     plm_device_profile_find("h200", &profile);
+ *     plm_device_create_target(&profile, &device);
  */
 #ifndef PLIMSOLL_DEVICE_PROFILE_H
 #define PLIMSOLL_DEVICE_PROFILE_H
@@ -27,8 +36,11 @@ enum {
     PLM_DEVICE_PROFILE_SOURCE_TEXT = 160
 };
 
+typedef enum plm_device_kind { PLM_DEVICE_CPU, PLM_DEVICE_CUDA } plm_device_kind;
+
 typedef struct plm_device_profile {
     char name[64];
+    plm_device_kind kind;
     char source[PLM_DEVICE_PROFILE_SOURCE_TEXT]; /* of the rates, when they are measured here */
     int32_t threads;                             /* that the rates hold for; 0: no matter */
     size_t memory_bytes;                         /* of the device; 0: not known */
@@ -50,6 +62,16 @@ PLM_MUST_USE plm_status plm_device_profile_read(const char *what, const void *te
 /* The same from a file. PLM_ERROR_IO. */
 PLM_MUST_USE plm_status plm_device_profile_load(const char *path, plm_device_profile *profile);
 
+/* The name of a profile that travels with the library, static; NULL past the last one. */
+const char *plm_device_profile_name(int index);
+
+/*
+ * *profile = the one of that name, or of the file when `target` holds a slash or ends in ".json".
+ * PLM_ERROR_ARGUMENT for an unknown name, with those that are known; else as
+ * plm_device_profile_load.
+ */
+PLM_MUST_USE plm_status plm_device_profile_find(const char *target, plm_device_profile *profile);
+
 /* *line = the profile as such text on one line, owned by the caller, freed with
  * plm_device_profile_json_free. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_device_profile_json(const plm_device_profile *profile, char **line);
@@ -67,6 +89,15 @@ PLM_MUST_USE plm_status plm_device_profile_save(const plm_device_profile *profil
  * lives; NULL, as at first: times are relative only.
  */
 void plm_device_use_profile(plm_device *device, const plm_device_profile *profile);
+
+/*
+ * *device = what plans for a device are made with where it is not: it answers what planning asks,
+ * timed by the profile, and refuses to reserve or run anything (PLM_ERROR_UNSUPPORTED). A CPU is
+ * this machine's with the profile's threads and times, borrowed as above; of a GPU's profile a copy
+ * is kept. Owned by the caller. As plm_device_create_cpu.
+ */
+PLM_MUST_USE plm_status plm_device_create_target(const plm_device_profile *profile,
+                                                 plm_device **device);
 
 #ifdef __cplusplus
 }

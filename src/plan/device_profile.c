@@ -51,6 +51,23 @@ static plm_status read_name(const char *what, const json_t *value, plm_device_pr
     return PLM_OK;
 }
 
+static const char *const kind_texts[] = {[PLM_DEVICE_CPU] = "cpu", [PLM_DEVICE_CUDA] = "cuda"};
+
+enum { KIND_COUNT = sizeof kind_texts / sizeof *kind_texts };
+
+static plm_status read_kind(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    const char *text = json_string_value(value);
+    int kind = 0;
+    while (text && kind < KIND_COUNT && strcmp(text, kind_texts[kind]) != 0)
+        kind++;
+    PLM_FAIL_IF(!text || kind == KIND_COUNT, PLM_ERROR_ARGUMENT,
+                "%s: wanted kind \"cpu\" or \"cuda\", found '%.40s'", what,
+                text ? text : "no text");
+    profile->kind = (plm_device_kind)kind;
+    return PLM_OK;
+}
+
 static plm_status read_threads(const char *what, const json_t *value, plm_device_profile *profile)
 {
     int64_t threads;
@@ -129,6 +146,7 @@ static const struct {
     bool needed;
 } fields[] = {
     {"name", read_name, true},
+    {"kind", read_kind, false},
     {"threads", read_threads, false},
     {"memory_bytes", read_memory, false},
     {"overhead_bytes", read_overhead, false},
@@ -150,8 +168,9 @@ static plm_status find_field(const char *what, const char *name, int *field)
         }
     }
     return plm_fail(PLM_ERROR_ARGUMENT,
-                    "%s: unknown field '%.60s'; known are name, threads, memory_bytes, "
-                    "overhead_bytes, product_flops, bandwidth, launch_seconds, efficiency, sources",
+                    "%s: unknown field '%.60s'; known are name, kind, threads, "
+                    "memory_bytes, overhead_bytes, product_flops, bandwidth, launch_seconds, "
+                    "efficiency, sources",
                     what, name);
 }
 
@@ -188,6 +207,9 @@ static plm_status read_all(const char *what, const json_t *root, plm_device_prof
                     "%s: the device profile lacks %s", what, fields[i].name);
     PLM_FAIL_IF(profile->product_flops[PLM_DTYPE_F32] == 0, PLM_ERROR_ARGUMENT,
                 "%s: the device profile lacks product_flops of fp32", what);
+    PLM_FAIL_IF(profile->memory_bytes > 0 && profile->overhead_bytes >= profile->memory_bytes,
+                PLM_ERROR_ARGUMENT, "%s: an overhead of %zu bytes fills the memory of %zu", what,
+                profile->overhead_bytes, profile->memory_bytes);
     return PLM_OK;
 }
 
@@ -218,6 +240,7 @@ static void write_all(plm_json_writer *json, const plm_device_profile *profile)
     char text[PLM_OP_KEY_TEXT];
     plm_json_begin_object(json, NULL);
     plm_json_text(json, "name", profile->name);
+    plm_json_text(json, "kind", kind_texts[profile->kind]);
     plm_json_int(json, "threads", profile->threads);
     plm_json_bytes(json, "memory_bytes", profile->memory_bytes);
     plm_json_bytes(json, "overhead_bytes", profile->overhead_bytes);

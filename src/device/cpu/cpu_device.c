@@ -55,7 +55,9 @@ static plm_status plm__cpu_workspace_attention_grad(plm_cpu *cpu, const plm_laun
 static workspace_formula *const formulas[PLM_OP_COUNT] = {
 #define PLM_KERNEL(device, kind, workspace) PLM_KERNEL_##device(kind, workspace)
 #define PLM_KERNEL_CPU(kind, workspace)     [PLM_OP_##kind] = plm__cpu_workspace_##workspace,
+#define PLM_KERNEL_CUDA(kind, workspace)
 #include "device/kernels.def"
+#undef PLM_KERNEL_CUDA
 #undef PLM_KERNEL_CPU
 #undef PLM_KERNEL
 };

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The workspaces of the CUDA rows of kernels.def, as pure functions of shape. They hold for the
+ * plan and for the backend alike: the plan asks them for a GPU that is not there, and a backend
+ * lives within them, dropping what a library would do with more. So a plan for an absent GPU is the
+ * plan that the GPU runs.
+ */
+#ifndef PLM_DEVICE_TARGET_CUDA_WORKSPACE_H
+#define PLM_DEVICE_TARGET_CUDA_WORKSPACE_H
+
+#include "device/device.h"
+
+/* *bytes = workspace of the launch; its data is not looked at. PLM_ERROR_UNSUPPORTED without a row,
+ * PLM_ERROR_OVERFLOW. */
+PLM_MUST_USE plm_status plm__cuda_workspace(const plm_launch *launch, size_t *bytes);
+
+#endif
