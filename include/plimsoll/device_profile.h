@@ -5,13 +5,14 @@
  *
  *     {"name": "cpu", "kind": "cpu", "threads": 2, "memory_bytes": 8589934592, "overhead_bytes": 0,
  *      "product_flops": {"fp32": 9.1e10}, "bandwidth": 1.2e10, "launch_seconds": 2e-6,
- *      "efficiency": {"linear": 0.9, "gelu": 0.4},
+ *      "efficiency": {"linear": 0.9, "gelu": 0.4, "bf16": {"linear": 0.8}},
  *      "sources": {"bandwidth": "measured here"}}
  *
  * An operation takes max(flops / rate, bytes / bandwidth) / efficiency + launch seconds, the rate
  * being product_flops of its dtype. Efficiencies are named as the operations of graph/ops.def, in
- * small letters; one that is not given is 1. `sources` says of any figure where it comes from.
- * `kind` is "cpu", as where it is not given, or "cuda".
+ * small letters; one that is not given is 1. Those under a type's name go before the others where
+ * the operation works in that type. `sources` says of any figure where it comes from. `kind` is
+ * "cpu", as where it is not given, or "cuda".
  *
  * Profiles of common devices travel with the library and are found by name. A plan for one of them
  * is made without it:
@@ -49,6 +50,8 @@ typedef struct plm_device_profile {
     double bandwidth;                              /* bytes a second, read and written */
     double launch_seconds;                         /* of an operation that does nothing */
     double efficiency[PLM_DEVICE_PROFILE_OPS_MAX]; /* by operation, over 0; 0: not given */
+    double efficiency_of[PLM_DTYPE_COUNT][PLM_DEVICE_PROFILE_OPS_MAX]; /* of one type; 0: as others
+                                                                        */
 } plm_device_profile;
 
 /*

@@ -100,6 +100,19 @@ static plm_tensor subject_of(const plm_op *op)
                                           : op->effect[0];
 }
 
+/* The type an operation works in: that of its first operand of real numbers. */
+static plm_dtype dtype_of(const plm_graph *graph, const plm_op *op)
+{
+    for (int i = 0; i < PLM_OP_INPUTS_MAX; i++) {
+        if (op->in[i] == PLM_TENSOR_NONE)
+            continue;
+        plm_dtype dtype = plm_graph_tensor(graph, op->in[i])->shape.dtype;
+        if (plm_dtype_is_real(dtype))
+            return dtype;
+    }
+    return PLM_DTYPE_F32;
+}
+
 static double product_flops(const plm_graph *graph, const plm_op *op, const cost_row *row)
 {
     const plm_shape *by = &plm_graph_tensor(graph, op->in[row->by])->shape;
@@ -124,7 +137,8 @@ static double effect_bytes(const plm_graph *graph, const plm_op *op, traffic mov
         bytes += bytes_of(graph, op->effect[i]);
     if (moved != ROWS_ADDED)
         return adds ? 2 * bytes : bytes;
-    double added = 2 * bytes_of(graph, subject_of(op));
+    /* The rows: of the positions that are looked up, or of all of them. */
+    double added = 2 * bytes_of(graph, op->in[1] != PLM_TENSOR_NONE ? op->in[1] : op->in[0]);
     return op->attr.accumulate ? added : bytes + added;
 }
 
@@ -149,9 +163,8 @@ plm_work plm__op_work(const plm_graph *graph, const plm_op *op)
     const cost_row *row = &rows[op->kind];
     plm_tensor subject = subject_of(op);
     plm_work work = {.bytes = operand_bytes(graph, op, row->traffic),
-                     .is_products = row->arithmetic != BY_ELEMENT};
-    if (subject != PLM_TENSOR_NONE)
-        work.dtype = plm_graph_tensor(graph, subject)->shape.dtype;
+                     .is_products = row->arithmetic != BY_ELEMENT,
+                     .dtype = dtype_of(graph, op)};
     if (row->arithmetic == BY_PRODUCT)
         work.flops = product_flops(graph, op, row);
     else if (row->arithmetic == BY_ATTENTION)

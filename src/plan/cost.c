@@ -32,12 +32,20 @@ double plm__op_ideal_seconds(const plm_device_profile *profile, const plm_graph 
     return computing > moving ? computing : moving;
 }
 
+/* That of the operation in the type it works in, else in any, else 1. */
+static double efficiency_of(const plm_device_profile *profile, const plm_graph *graph,
+                            const plm_op *op)
+{
+    double own = profile->efficiency_of[plm__op_work(graph, op).dtype][op->kind];
+    double any = profile->efficiency[op->kind];
+    return own > 0 ? own : any > 0 ? any : 1;
+}
+
 int64_t plm__op_cost(const plm_device_profile *profile, const plm_graph *graph, const plm_op *op)
 {
     if (!profile)
         profile = &relative;
-    double efficiency = profile->efficiency[op->kind];
-    double seconds = plm__op_ideal_seconds(profile, graph, op) / (efficiency > 0 ? efficiency : 1) +
+    double seconds = plm__op_ideal_seconds(profile, graph, op) / efficiency_of(profile, graph, op) +
                      profile->launch_seconds;
     double cost = seconds * PLM_COSTS_A_SECOND;
     return cost < COST_MAX ? (int64_t)cost : (int64_t)COST_MAX;

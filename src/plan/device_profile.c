@@ -119,8 +119,10 @@ static plm_status read_launch(const char *what, const json_t *value, plm_device_
     return read_real(what, "launch_seconds", value, true, &profile->launch_seconds);
 }
 
-static plm_status read_efficiency(const char *what, const json_t *value,
-                                  plm_device_profile *profile)
+/* Shares by operation; of all types, at first, and of one where its name stands. */
+static plm_status read_shares(const char *what, const json_t *value, bool nested,
+                              double shares[PLM_DEVICE_PROFILE_OPS_MAX],
+                              plm_device_profile *profile)
 {
     const char *key;
     json_t *share;
@@ -128,14 +130,26 @@ static plm_status read_efficiency(const char *what, const json_t *value,
                 "%s: wanted efficiency as an object such as {\"linear\": 0.9}", what);
     json_object_foreach ((json_t *)value, key, share) {
         char text[PLM_OP_KEY_TEXT];
-        int kind = 0;
+        int kind = 0, dtype = 0;
+        while (dtype < PLM_DTYPE_COUNT && strcmp(key, plm_dtype_text((plm_dtype)dtype)) != 0)
+            dtype++;
+        if (dtype < PLM_DTYPE_COUNT && !nested) {
+            PLM_TRY(read_shares(what, share, true, profile->efficiency_of[dtype], profile));
+            continue;
+        }
         while (kind < PLM_OP_COUNT && strcmp(key, plm__op_key((plm_op_kind)kind, text)) != 0)
             kind++;
         PLM_FAIL_IF(kind == PLM_OP_COUNT, PLM_ERROR_ARGUMENT,
                     "%s: efficiency of the unknown operation '%.40s'", what, key);
-        PLM_TRY(read_real(what, key, share, false, &profile->efficiency[kind]));
+        PLM_TRY(read_real(what, key, share, false, &shares[kind]));
     }
     return PLM_OK;
+}
+
+static plm_status read_efficiency(const char *what, const json_t *value,
+                                  plm_device_profile *profile)
+{
+    return read_shares(what, value, false, profile->efficiency, profile);
 }
 
 static plm_status read_sources(const char *what, const json_t *value, plm_device_profile *profile);
@@ -235,9 +249,24 @@ plm_status plm_device_profile_load(const char *path, plm_device_profile *profile
     return status;
 }
 
-static void write_all(plm_json_writer *json, const plm_device_profile *profile)
+static bool has_shares(const double shares[PLM_DEVICE_PROFILE_OPS_MAX])
+{
+    for (int i = 0; i < PLM_OP_COUNT; i++)
+        if (shares[i] > 0)
+            return true;
+    return false;
+}
+
+static void write_shares(plm_json_writer *json, const double shares[PLM_DEVICE_PROFILE_OPS_MAX])
 {
     char text[PLM_OP_KEY_TEXT];
+    for (int i = 0; i < PLM_OP_COUNT; i++)
+        if (shares[i] > 0)
+            plm_json_real(json, plm__op_key((plm_op_kind)i, text), shares[i]);
+}
+
+static void write_all(plm_json_writer *json, const plm_device_profile *profile)
+{
     plm_json_begin_object(json, NULL);
     plm_json_text(json, "name", profile->name);
     plm_json_text(json, "kind", kind_texts[profile->kind]);
@@ -252,9 +281,14 @@ static void write_all(plm_json_writer *json, const plm_device_profile *profile)
     plm_json_real(json, "bandwidth", profile->bandwidth);
     plm_json_real(json, "launch_seconds", profile->launch_seconds);
     plm_json_begin_object(json, "efficiency");
-    for (int i = 0; i < PLM_OP_COUNT; i++)
-        if (profile->efficiency[i] > 0)
-            plm_json_real(json, plm__op_key((plm_op_kind)i, text), profile->efficiency[i]);
+    write_shares(json, profile->efficiency);
+    for (int dtype = 0; dtype < PLM_DTYPE_COUNT; dtype++) {
+        if (!has_shares(profile->efficiency_of[dtype]))
+            continue;
+        plm_json_begin_object(json, plm_dtype_text((plm_dtype)dtype));
+        write_shares(json, profile->efficiency_of[dtype]);
+        plm_json_end(json);
+    }
     plm_json_end(json);
     plm_json_begin_object(json, "sources");
     plm_json_text(json, "bandwidth", profile->source);

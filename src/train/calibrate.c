@@ -20,16 +20,22 @@ enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 2 };
 
 #define MOVER_BYTES_MIN 1e6 /* less may come from a cache near a core */
 
-/* What is run: between them every operation of the models that are known. */
+#define SMALL_GPT  "gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1"
+#define SMALL_BERT "bert:layers=1,width=512,heads=8,context=256,vocab=4096,dropout=0.1"
+
+/* What is run: between them every operation of the models that are known, in every precision. */
 static const struct {
     const char *model;
     plm_attention_form attention;
     plm_optimizer optimizer;
+    plm_dtype precision;
 } runs[] = {
-    {"gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1", PLM_ATTENTION_FUSED,
-     PLM_OPTIMIZER_ADAMW},
-    {"bert:layers=1,width=512,heads=8,context=256,vocab=4096,dropout=0.1", PLM_ATTENTION_PLAIN,
-     PLM_OPTIMIZER_SGD},
+    {SMALL_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F32},
+    {SMALL_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F32},
+    {SMALL_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_BF16},
+    {SMALL_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_BF16},
+    {SMALL_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F16},
+    {SMALL_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F16},
 };
 
 enum { RUN_COUNT = sizeof runs / sizeof *runs };
@@ -58,6 +64,7 @@ static plm_status trial_run(trial *t, int run, plm_device *device, double second
     plm_strategy strategy = plm_strategy_default();
     strategy.micro_batch = MICRO_BATCH;
     strategy.attention = runs[run].attention;
+    strategy.precision = runs[run].precision;
     PLM_TRY(plm_plan_create(&job, &strategy, device, &t->plan));
     PLM_TRY(plm_profile_create(t->plan, device, &t->profile));
     return plm_profile_run(t->profile, device, STEPS_MIN, seconds);
@@ -83,9 +90,9 @@ static void take_rates(const trial *t, plm_device_profile *profile)
     }
 }
 
-/* What each kind would take and took, over all trials. */
+/* What each kind would take and took in each type, over all trials. */
 typedef struct shares {
-    double ideal[PLM_OP_COUNT], taken[PLM_OP_COUNT];
+    double ideal[PLM_DTYPE_COUNT][PLM_OP_COUNT], taken[PLM_DTYPE_COUNT][PLM_OP_COUNT];
 } shares;
 
 static void take_shares(const trial *t, const plm_device_profile *profile, shares *sums)
@@ -97,8 +104,9 @@ static void take_shares(const trial *t, const plm_device_profile *profile, share
         if (rows[i].timed == 0)
             continue;
         double taken = (double)rows[i].best_ns * 1e-9 - profile->launch_seconds;
-        sums->ideal[op->kind] += plm__op_ideal_seconds(profile, t->plan->graph, op);
-        sums->taken[op->kind] += taken > 0 ? taken : 0;
+        plm_dtype dtype = plm__op_work(t->plan->graph, op).dtype;
+        sums->ideal[dtype][op->kind] += plm__op_ideal_seconds(profile, t->plan->graph, op);
+        sums->taken[dtype][op->kind] += taken > 0 ? taken : 0;
     }
 }
 
@@ -112,9 +120,14 @@ static plm_status measure(trial trials[RUN_COUNT], plm_device *device, double se
     }
     for (int i = 0; i < RUN_COUNT; i++)
         take_shares(&trials[i], profile, &sums);
-    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
-        if (sums.ideal[kind] > 0 && sums.taken[kind] > 0)
-            profile->efficiency[kind] = sums.ideal[kind] / sums.taken[kind];
+    for (int dtype = 0; dtype < PLM_DTYPE_COUNT; dtype++) {
+        double *efficiency = dtype == PLM_DTYPE_BF16 || dtype == PLM_DTYPE_F16
+                                 ? profile->efficiency_of[dtype]
+                                 : profile->efficiency;
+        for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+            if (sums.ideal[dtype][kind] > 0 && sums.taken[dtype][kind] > 0)
+                efficiency[kind] = sums.ideal[dtype][kind] / sums.taken[dtype][kind];
+    }
     return PLM_OK;
 }
 

@@ -73,6 +73,7 @@ static plm_device_profile some_profile(void)
     profile.product_flops[PLM_DTYPE_BF16] = 4e11;
     profile.efficiency[PLM_OP_LINEAR] = 0.5;
     profile.efficiency[PLM_OP_ATTENTION_GRAD_QKV] = 0.25;
+    profile.efficiency_of[PLM_DTYPE_BF16][PLM_OP_LINEAR] = 0.125;
     return profile;
 }
 
@@ -95,6 +96,42 @@ static void the_cost_is_the_slower_of_computing_and_moving(void **state)
     plm_plan_destroy(plan);
 }
 
+static plm_plan *plan_in(plm_dtype precision, fake_device *device)
+{
+    plm_model model;
+    plm_plan *plan = NULL;
+    plm_strategy strategy = strategy_of(B, PLM_ATTENTION_FUSED);
+    strategy.precision = precision;
+    assert_ok(plm_model_parse(MODEL, &model));
+    plm_job job = job_of(&model, B, model.context);
+    assert_ok(plm_plan_create(&job, &strategy, &device->head, &plan));
+    return plan;
+}
+
+static void an_efficiency_of_its_type_goes_before_that_of_all(void **state)
+{
+    (void)state;
+    fake_device device = fake_device_make(0, 0);
+    plm_plan *plan[2];
+    int64_t cost[2] = {0, 0};
+    double longest[2];
+    plm_device_profile profile = some_profile();
+    for (int half = 0; half < 2; half++) {
+        plan[half] = plan_in(half ? PLM_DTYPE_BF16 : PLM_DTYPE_F32, &device);
+        const plm_op_range range = plan[half]->graph->programs[PLM_PROGRAM_FIRST];
+        for (int64_t i = range.begin; i < range.end && cost[half] == 0; i++) {
+            const plm_op *op = &plan[half]->graph->ops.items[i];
+            if (op->kind != PLM_OP_LINEAR)
+                continue;
+            cost[half] = plm__op_cost(&profile, plan[half]->graph, op);
+            longest[half] = plm__op_ideal_seconds(&profile, plan[half]->graph, op);
+        }
+        plm_plan_destroy(plan[half]);
+    }
+    assert_int_equal(cost[0], (int64_t)((longest[0] / 0.5 + 1e-6) * 1e9));
+    assert_int_equal(cost[1], (int64_t)((longest[1] / 0.125 + 1e-6) * 1e9));
+}
+
 /* K micro-batches are one first and K - 1 next. */
 static void a_step_is_its_schedule(void **state)
 {
@@ -112,7 +149,7 @@ static void a_step_is_its_schedule(void **state)
     plm_plan_summary summary = plm_plan_summarize(plan);
     plm_plan_destroy(plan);
     assert_int_equal(summary.step_cost, cost);
-    assert_true(summary.step_seconds == (double)cost * 1e-9);
+    assert_true(summary.step_seconds == (double)cost / PLM_COSTS_A_SECOND);
 }
 
 static void without_a_profile_there_are_no_seconds(void **state)
@@ -167,6 +204,9 @@ static void bad_profiles_are_refused_by_name(void **state)
          PLM_ERROR_ARGUMENT},
         {"{" GOOD ",\"efficiency\":{\"magic\":1}}", "unknown operation 'magic'",
          PLM_ERROR_ARGUMENT},
+        {"{" GOOD ",\"efficiency\":{\"bf16\":{\"fp16\":{}}}}", "unknown operation 'fp16'",
+         PLM_ERROR_ARGUMENT},
+        {"{" GOOD ",\"efficiency\":{\"bf16\":0.5}}", "efficiency as an object", PLM_ERROR_ARGUMENT},
         {"{" GOOD ",\"efficiency\":[]}", "efficiency as an object", PLM_ERROR_ARGUMENT},
         {"{" GOOD ",\"sources\":{\"weather\":\"x\"}}", "unknown field 'weather'",
          PLM_ERROR_ARGUMENT},
@@ -212,6 +252,7 @@ int main(void)
         cmocka_unit_test(work_by_hand),
         cmocka_unit_test(plain_attention_does_the_same_products_in_steps),
         cmocka_unit_test(the_cost_is_the_slower_of_computing_and_moving),
+        cmocka_unit_test(an_efficiency_of_its_type_goes_before_that_of_all),
         cmocka_unit_test(a_step_is_its_schedule),
         cmocka_unit_test(without_a_profile_there_are_no_seconds),
         cmocka_unit_test(a_profile_comes_back_from_its_file),
