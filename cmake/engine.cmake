@@ -15,6 +15,7 @@ set(PLM_ENGINE_FILES
     cli/cmd_profile.c
     cli/cmd_train.c
     src/report/curve.c
+    src/report/curve_svg.c
     src/report/profile_json.c
     src/report/profile_rows.c
     src/report/profile_text.c
@@ -28,6 +29,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_chunk.c
     tests/unit/test_cli_train.c
     tests/unit/test_cmd_bill.c
+    tests/unit/test_cmd_curve.c
     tests/unit/test_cmd_plan.c
     tests/unit/test_cost.c
     tests/unit/test_curve.c

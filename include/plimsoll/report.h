@@ -83,6 +83,14 @@ PLM_MUST_USE plm_status plm_report_curve_text(const plm_curve *curve, const char
 PLM_MUST_USE plm_status plm_report_curve_json(const plm_curve *curve, const char *model,
                                               char **line);
 
+/*
+ * Writes the curve as a picture: the peak's parts stacked, the plans and what was run as points on
+ * it, the budget and the largest that fits, and the time of a step below; in the colours that the
+ * reader prefers, light or dark. Whole or not at all. PLM_ERROR_IO, PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm_report_curve_svg(const plm_curve *curve, const char *model,
+                                             const char *path);
+
 /* Frees what a report gave; NULL is allowed. */
 void plm_report_free(char *text);
 

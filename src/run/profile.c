@@ -4,14 +4,11 @@
 
 #include "base/clock.h"
 #include "base/host.h"
-#include "base/philox.h"
 #include "base/size.h"
 #include "graph/cost.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
-#include "run/session.h"
-
-enum { SITE_IDS = 0x60000001 }; /* random numbers of drawn ids */
+#include "run/drawn.h"
 
 struct plm_profile {
     const plm_plan *plan;
@@ -164,20 +161,14 @@ static plm_status run_steps(plm_profile *profile, plm_session *session, int64_t 
 
 plm_status plm_profile_run(plm_profile *profile, plm_device *device, int64_t steps, double seconds)
 {
-    const plm_plan_summary *summary = &profile->plan->summary;
     plm_session *session = NULL;
     int32_t *ids = NULL;
-    size_t count;
     plm_status status;
     PLM_FAIL_IF(steps < 1, PLM_ERROR_ARGUMENT, "wanted 1 step or more to profile, found %lld",
                 (long long)steps);
-    PLM_TRY(plm_mul_bytes((size_t)summary->batch, (size_t)summary->sequence, &count));
     PLM_TRY(
         plm__session_create_as(profile->plan, device, 1, false, &session)); /* checks take time */
-    PLM_TRY_DONE(plm_host_alloc(2 * count * sizeof *ids, &ids));
-    for (size_t i = 0; i < 2 * count; i++)
-        ids[i] = (int32_t)(plm_philox_at(1, 0, SITE_IDS, i).word[0] %
-                           (uint64_t)plm__session_id_limit(session));
+    PLM_TRY_DONE(plm__drawn_window(session, profile->plan, &ids));
     status = run_steps(profile, session, steps, seconds, ids);
 done:
     plm_session_destroy(session);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Growth curves: known shapes of growth, forecasts against plans, the largest that fits. */
+#include <math.h>
+
+#include "base/file.h"
 #include "plimsoll/report.h"
 #include "unit/fake_plan.h"
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=512,vocab=40"
+
+static char svg_path[128];
 
 typedef struct shop {
     plm_model model;
@@ -79,18 +84,38 @@ static void the_largest_that_fits_fits_and_one_more_does_not(void **state)
     (void)state;
     shop s;
     shop_open(&s, PLM_ATTENTION_FUSED);
-    size_t budget = peak_at(&s, 13, 64);
-    plm_curve *curve = curve_of(&s, PLM_CURVE_BATCH, 32, budget);
-    assert_int_equal(curve->largest_x, 13);
-    plm_curve_destroy(curve);
-    curve = curve_of(&s, PLM_CURVE_BATCH, 32, budget - 1);
-    assert_int_equal(curve->largest_x, 12);
-    plm_curve_destroy(curve);
-    curve = curve_of(&s, PLM_CURVE_BATCH, 32, 1000);
-    assert_int_equal(curve->largest_x, 0);
-    plm_curve_destroy(curve);
-    curve = curve_of(&s, PLM_CURVE_BATCH, 32, SIZE_MAX);
-    assert_int_equal(curve->largest_x, 32);
+    size_t larger = peak_at(&s, 61, 64);
+    const struct {
+        size_t budget;
+        int64_t batch;
+    } cases[] = {{peak_at(&s, 13, 64), 13},
+                 {peak_at(&s, 13, 64) - 1, 12},
+                 {larger, 61}, /* beyond the points */
+                 {larger - 1, 60},
+                 {1000, 0},
+                 {SIZE_MAX, PLM_BATCH_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plm_curve *curve = curve_of(&s, PLM_CURVE_BATCH, 32, cases[i].budget);
+        assert_int_equal(curve->largest_batch, cases[i].batch);
+        plm_curve_destroy(curve);
+    }
+}
+
+static void both_axes_have_a_largest(void **state)
+{
+    (void)state;
+    shop s;
+    shop_open(&s, PLM_ATTENTION_PLAIN);
+    size_t budget = peak_at(&s, 2, 300);
+    for (int axis = 0; axis < 2; axis++) {
+        plm_curve *curve = curve_of(&s, (plm_curve_axis)axis, 32, budget);
+        assert_int_equal(curve->largest_sequence, 300);
+        assert_true(peak_at(&s, curve->largest_batch, 64) <= budget);
+        assert_true(peak_at(&s, curve->largest_batch + 1, 64) > budget);
+        plm_curve_destroy(curve);
+    }
+    plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 32, SIZE_MAX);
+    assert_int_equal(curve->largest_sequence, s.model.context); /* it knows no longer ones */
     plm_curve_destroy(curve);
 }
 
@@ -111,6 +136,108 @@ static void too_few_points_are_refused(void **state)
     assert_null(curve);
 }
 
+/* Measured figures are given here; that runs give them is for the tests of the program. */
+static void the_time_of_a_larger_run_is_forecast_from_what_ran(void **state)
+{
+    (void)state;
+    shop s;
+    shop_open(&s, PLM_ATTENTION_FUSED);
+    plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 32, 0);
+    assert_true(plm_curve_seconds_at(curve, 64) == 0); /* neither rates nor runs */
+    assert_false(plm_curve_is_measured(curve));
+    for (int i = 0; i < 4; i++) {
+        double x = (double)curve->points[i].x;
+        curve->points[i].measured_peak_bytes = 1;
+        curve->points[i].measured_seconds = 3 + 2 * x + 0.5 * x * x;
+    }
+    assert_true(fabs(plm_curve_seconds_at(curve, 100) - 5203) < 1e-6 * 5203);
+    for (int i = 0; i < 4; i++) /* what bends down is taken for a line */
+        curve->points[i].measured_seconds = sqrt((double)curve->points[i].x);
+    assert_true(plm_curve_seconds_at(curve, 1000) > plm_curve_seconds_at(curve, 500));
+    assert_true(plm_curve_is_measured(curve));
+    plm_curve_destroy(curve);
+}
+
+/* How often `what` stands in a text. */
+static int occurrences(const char *text, const char *what)
+{
+    int count = 0;
+    for (; (text = strstr(text, what)); text++)
+        count++;
+    return count;
+}
+
+/* Reads the picture; every element that is opened is closed. */
+static char *picture_of(const plm_curve *curve, const char *model)
+{
+    plm_file file;
+    char *text = NULL;
+    int open = 0;
+    assert_ok(plm_report_curve_svg(curve, model, svg_path));
+    assert_ok(plm_file_map(svg_path, &file));
+    assert_ok(plm_host_alloc(file.byte_count + 1, &text));
+    memcpy(text, file.bytes, file.byte_count);
+    plm_file_unmap(&file);
+    unlink(svg_path);
+    for (const char *at = strchr(text, '<'); at; at = strchr(at + 1, '<')) {
+        const char *end = strchr(at, '>');
+        assert_non_null(end);
+        open += at[1] == '/' ? -1 : end[-1] == '/' ? 0 : 1;
+        assert_true(open >= 0);
+    }
+    assert_int_equal(open, 0);
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(text, "inf"));
+    return text;
+}
+
+static void a_picture_shows_plans_runs_budget_and_parts(void **state)
+{
+    (void)state;
+    shop s;
+    shop_open(&s, PLM_ATTENTION_PLAIN);
+    plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 256, peak_at(&s, 2, 200));
+    char *text = picture_of(curve, "gpt \"<&\xff>");
+    assert_int_equal(occurrences(text, "class=\"plan\""), 8); /* without times, no legend */
+    assert_int_equal(occurrences(text, "class=\"run\""), 0);
+    assert_int_equal(occurrences(text, "class=\"part\""), 3);
+    assert_non_null(strstr(text, "with the square"));
+    assert_non_null(strstr(text, "200 is the largest that fits"));
+    assert_non_null(strstr(text, "prefers-color-scheme: dark"));
+    assert_non_null(strstr(text, "gpt &#34;&#60;&#38;?&#62;"));
+    plm_host_free(text);
+    for (int i = 0; i < 3; i++) {
+        curve->points[i].measured_peak_bytes = curve->points[i].plan.peak_bytes;
+        curve->points[i].measured_seconds = 1;
+    }
+    text = picture_of(curve, "small");
+    assert_int_equal(occurrences(text, "class=\"run\""), 3 + 3 + 1); /* both charts, legend */
+    plm_host_free(text);
+    plm_curve_destroy(curve);
+}
+
+static void a_picture_can_be_made_of_any_growth(void **state)
+{
+    (void)state;
+    shop s;
+    shop_open(&s, PLM_ATTENTION_FUSED);
+    plm_curve *curve = curve_of(&s, PLM_CURVE_BATCH, 8, 1);
+    static const double terms[][3] = {{0, 0, 0},  {-5, -5, -5},  {1e18, 1e15, 1e12}, {1, 1, 1},
+                                      {9, -1, 0}, {0, 100, -12}, {3e9, 2e8, 1e6}};
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+        curve->constant = terms[i][0];
+        curve->linear = terms[i][1];
+        curve->quadratic = terms[i][2];
+        curve->timed = i % 2 != 0;
+        plm_host_free(picture_of(curve, "small"));
+    }
+    plm_curve_destroy(curve);
+    assert_int_equal(plm_report_curve_svg(curve = curve_of(&s, PLM_CURVE_BATCH, 8, 0), "small",
+                                          "/nonexistent/x"),
+                     PLM_ERROR_IO);
+    plm_curve_destroy(curve);
+}
+
 static plm_status draw(void *context)
 {
     shop *s = context;
@@ -122,6 +249,8 @@ static plm_status draw(void *context)
         status = plm_report_curve_text(curve, "small", (plm_report_style){0}, &text);
     if (status == PLM_OK)
         status = plm_report_curve_json(curve, "small", &line);
+    if (status == PLM_OK)
+        status = plm_report_curve_svg(curve, "small", svg_path);
     plm_report_free(text);
     plm_report_free(line);
     plm_curve_destroy(curve);
@@ -156,6 +285,7 @@ static void every_allocation_may_fail(void **state)
     s.device = fake_device_make(0, 0);
     s.strategy = strategy_of(1, PLM_ATTENTION_FUSED);
     sweep_failures(draw, &s);
+    unlink(svg_path);
     sweep_failures(advise, &s);
 }
 
@@ -165,8 +295,13 @@ int main(void)
         cmocka_unit_test(memory_grows_in_proportion_to_the_batch),
         cmocka_unit_test(plain_attention_grows_with_the_square_and_fused_does_not),
         cmocka_unit_test(the_largest_that_fits_fits_and_one_more_does_not),
+        cmocka_unit_test(both_axes_have_a_largest),
         cmocka_unit_test(too_few_points_are_refused),
+        cmocka_unit_test(the_time_of_a_larger_run_is_forecast_from_what_ran),
+        cmocka_unit_test(a_picture_shows_plans_runs_budget_and_parts),
+        cmocka_unit_test(a_picture_can_be_made_of_any_growth),
         cmocka_unit_test(every_allocation_may_fail),
     };
+    snprintf(svg_path, sizeof svg_path, "/tmp/plimsoll-test-curve-%ld.svg", (long)getpid());
     return run_test_group(tests);
 }
