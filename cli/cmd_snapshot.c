@@ -56,14 +56,17 @@ typedef struct gathered {
     plm_snapshot *snapshots[PLM_OPERANDS_MAX];
     int snapshot_count;
     plm_findings *findings[DEVICES_MAX];
+    plm_checklist *lists[DEVICES_MAX];
     plm_rank ranks[DEVICES_MAX];
     int64_t count;
 } gathered;
 
 static void gathered_free(gathered *all)
 {
-    for (int64_t i = 0; i < all->count; i++)
+    for (int64_t i = 0; i < all->count; i++) {
+        plm_checklist_destroy(all->lists[i]);
         plm_findings_destroy(all->findings[i]);
+    }
     for (int i = 0; i < all->snapshot_count; i++)
         plm_snapshot_destroy(all->snapshots[i]);
 }
@@ -128,10 +131,16 @@ static plm_status add_devices(gathered *all, const char *path, int64_t place, si
         status = plm_findings_create(snapshot, i, &wanted, &all->findings[all->count]);
         if (status != PLM_OK)
             return status;
-        all->ranks[all->count] = (plm_rank){.name = cli_file_name(path),
-                                            .rank = rank_of(path, place),
-                                            .findings = all->findings[all->count]};
+        all->ranks[all->count] = (plm_rank){
+            .name = cli_file_name(path),
+            .rank = rank_of(path, place),
+            .findings = all->findings[all->count],
+        };
+        status = plm_checklist_create(all->findings[all->count], &all->lists[all->count]);
+        all->ranks[all->count].checklist = all->lists[all->count];
         all->count++;
+        if (status != PLM_OK)
+            return status;
     }
     return PLM_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef PLIMSOLL_REPORT_TORCH_H
 #define PLIMSOLL_REPORT_TORCH_H
 
+#include "plimsoll/checklist.h"
 #include "plimsoll/findings.h"
 #include "plimsoll/torch_profile.h"
 #include "plimsoll/report.h"
@@ -35,6 +36,7 @@ typedef struct plm_rank {
     const char *name; /* of the file */
     int64_t rank;
     const plm_findings *findings;
+    const plm_checklist *checklist; /* of them; NULL: not asked for */
 } plm_rank;
 
 /*

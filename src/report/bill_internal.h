@@ -10,6 +10,7 @@
 #define PLM_REPORT_BILL_INTERNAL_H
 
 #include "base/text.h"
+#include "plimsoll/checklist.h"
 #include "plimsoll/report.h"
 
 /* Alike live blocks. */
@@ -58,6 +59,9 @@ void plm__bill_add_shape(const plm_owner *owner, plm_text *out);
 
 /* Where the peak is, what holds it, in sentences. */
 void plm__bill_add_story(const plm_bill *bill, const plm__bill_rows *rows, plm_text *out);
+
+/* The four questions, answered for a plan; its treatments say what would be gained. */
+void plm__bill_checklist(const plm_bill *bill, const plm__bill_rows *rows, plm_checklist *list);
 
 /* Which role holds most, what that means, and what most of it is: one line of prose. */
 void plm__bill_add_verdict(const plm_bill *bill, const plm__bill_rows *rows, plm_text *out);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "report/advice_internal.h"
 #include "report/bill_internal.h"
+#include "report/checklist_internal.h"
 
 /* The line of each role, its own maximum. */
 static const struct {
@@ -138,8 +139,12 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
         PLM_TRY_DONE(write_run(bill, &json));
     write_figures(bill, &json);
     plm_json_text(&json, "verdict", verdict.items);
-    if (bill->treatments)
+    if (bill->treatments) {
+        plm_checklist list;
         PLM_TRY_DONE(plm__advice_write(&json, "treatments", bill->treatments));
+        plm__bill_checklist(bill, &rows, &list);
+        plm__checklist_json(&json, &list);
+    }
     write_peak(bill, &json);
     plm_json_end(&json);
     status = plm_json_finish(&json, line);

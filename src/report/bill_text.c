@@ -9,6 +9,7 @@
 #include "plimsoll/size.h"
 #include "report/advice_internal.h"
 #include "report/bill_internal.h"
+#include "report/checklist_internal.h"
 #include "report/table.h"
 #include "report/wrap.h"
 
@@ -426,6 +427,22 @@ static void add_words(const bill_page *page, plm_text *words)
     plm_text_fini(words);
 }
 
+/* The checklist is a page of its own that is put behind this one. */
+static void add_checklist(const bill_page *page, const plm__bill_rows *rows)
+{
+    plm_page part =
+        plm_page_begin((plm_report_style){.colour = page->table.colour, .columns = page->columns});
+    plm_checklist list;
+    plm__bill_checklist(page->bill, rows, &list);
+    plm_text_add(page->out, "\n");
+    plm__checklist_page(&part, &list);
+    if (part.text.status != PLM_OK)
+        page->out->status = part.text.status;
+    else
+        plm_text_add_bytes(page->out, part.text.items, part.text.count);
+    plm_text_fini(&part.text);
+}
+
 static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
 {
     plm_text story = {0}, verdict = {0};
@@ -445,6 +462,8 @@ static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
         add_heading(page, "What would shrink the peak, each alone");
         plm__advice_add_table(page->bill->treatments, page->table, page->out);
     }
+    if (page->bill->treatments && page->bill->plan.batch > 0)
+        add_checklist(page, rows);
     return plm_text_status(page->out);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Snapshots as JSON: sizes in bytes, keys in snake case. Other programs rely on the keys. */
 #include "base/json.h"
+#include "report/checklist_internal.h"
 #include "report/snapshot_internal.h"
 
 enum { TOP_MAX = 32, PINS_MAX = 64 };
@@ -183,6 +184,8 @@ static void write_device(plm_json_writer *json, const plm_rank *rank)
     write_top(json, findings);
     write_spikes(json, findings);
     write_pins(json, findings, &findings->fragments);
+    if (rank->checklist)
+        plm__checklist_json(json, rank->checklist);
     plm_json_end(json);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plimsoll/size.h"
+#include "report/checklist_internal.h"
 #include "report/snapshot_internal.h"
 #include "report/wrap.h"
 
@@ -357,4 +358,6 @@ void plm__snapshot_page(plm_page *page, const plm_rank *rank)
     add_spikes(page, findings);
     add_waits(page, findings);
     add_fragments(page, findings);
+    if (rank->checklist)
+        plm__checklist_page(page, rank->checklist);
 }

@@ -33,9 +33,13 @@ static void explain(plm_snapshot *snapshot, int64_t device)
     char *text = NULL;
     if (plm_findings_create(snapshot, device, &(plm_findings_options){0}, &findings) != PLM_OK)
         return;
-    plm_rank rank = {.name = "input", .findings = findings};
+    plm_checklist *list = NULL;
+    if (plm_checklist_create(findings, &list) != PLM_OK)
+        list = NULL; /* the page leaves it out */
+    plm_rank rank = {.name = "input", .findings = findings, .checklist = list};
     if (plm_report_snapshot_text(&rank, 1, (plm_report_style){0}, &text) == PLM_OK)
         plm_report_free(text);
+    plm_checklist_destroy(list);
     plm_findings_destroy(findings);
 }
 

@@ -53,6 +53,34 @@ static void a_bert_bill_has_its_known_figures(void **state)
     json_decref(root);
 }
 
+/* The answers are those of plans: the gain of the one thing to do is the fall of the peak when it
+ * is done, and a place for gradients is held through the step when one micro-batch is all of it. */
+static void the_checklist_is_answered_from_plans(void **state)
+{
+    (void)state;
+    static const char *const wanted[2][4] = {{"no", "yes", "yes", "yes"},
+                                             {"no", "yes", "no", "yes"}};
+    for (int held = 0; held < 2; held++) {
+        json_t *root = bill_json(held ? "gpt2 --batch 8 --micro-batch 4" : "gpt2 --batch 8", 0);
+        const json_t *list = json_object_get(root, "checklist");
+        assert_int_equal(json_array_size(list), 4);
+        for (size_t i = 0; i < 4; i++)
+            assert_string_equal(
+                json_string_value(json_object_get(json_array_get(list, i), "answer")),
+                wanted[held][i]);
+        const json_t *activations = json_array_get(list, 1);
+        assert_string_equal(json_string_value(json_object_get(activations, "action")),
+                            "recompute block in every block");
+        json_t *other = bill_json(held ? "gpt2 --batch 8 --micro-batch 4 --recompute block"
+                                       : "gpt2 --batch 8 --recompute block",
+                                  0);
+        assert_int_equal(number(activations, "gain_bytes"),
+                         number(root, "peak_bytes") - number(other, "peak_bytes"));
+        json_decref(other);
+        json_decref(root);
+    }
+}
+
 static void defaults_are_those_of_training(void **state)
 {
     (void)state;
@@ -285,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpt2_bill_has_its_known_figures),
         cmocka_unit_test(a_bert_bill_has_its_known_figures),
+        cmocka_unit_test(the_checklist_is_answered_from_plans),
         cmocka_unit_test(defaults_are_those_of_training),
         cmocka_unit_test(the_optimizer_decides_the_moments),
         cmocka_unit_test(the_strategy_tells_every_choice),

@@ -88,6 +88,29 @@ static void keys_hold_the_true_figures(void **state)
     json_decref(root);
 }
 
+static void the_checklist_is_on_the_page_and_in_json(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"fp32_state", "activations", "lifetimes", "allocator"};
+    static const char *const answers[] = {"no", "unknown", "yes", "no"};
+    static char output[OUTPUT_BYTES];
+    json_t *root = snapshot_json(SNAPSHOTS "gpt_dynamic_length_60_steps.pickle.xz");
+    const json_t *list = json_object_get(first_device(root), "checklist");
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(text(json_array_get(list, i), "question"), keys[i]);
+        assert_string_equal(text(json_array_get(list, i), "answer"), answers[i]);
+    }
+    json_decref(root);
+    assert_int_equal(run_program("snapshot " SNAPSHOTS "gpt_dynamic_length_60_steps.pickle.xz",
+                                 to_output, output),
+                     0);
+    assert_non_null(strstr(output, "Are activations kept that need not be? This cannot be told."));
+    assert_non_null(strstr(output, "Does the allocator suit the access pattern? No."));
+    assert_int_equal(
+        run_program("snapshot " SNAPSHOTS "no_history_recorded.pickle.xz", to_output, output), 0);
+    assert_non_null(strstr(output, "None of its questions can be answered"));
+}
+
 static void a_missing_capacity_is_said_and_changes_the_verdict(void **state)
 {
     (void)state;
@@ -193,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_recording_is_called_what_it_is),
         cmocka_unit_test(keys_hold_the_true_figures),
+        cmocka_unit_test(the_checklist_is_on_the_page_and_in_json),
         cmocka_unit_test(a_missing_capacity_is_said_and_changes_the_verdict),
         cmocka_unit_test(the_rank_with_the_larger_batch_is_odd),
         cmocka_unit_test(two_snapshots_are_compared),

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* The checklist: a question and its answer, what decides, one thing to do, what it rests on. */
+#include <string.h>
+
+#include "plimsoll/size.h"
+#include "report/checklist_internal.h"
+
+enum { INDENT = 2, INNER = 4, FIGURE_CELLS = 56 };
+
+static void add_figures(plm_page *page, const plm_check *check)
+{
+    static const plm_table_column columns[] = {{0}, {0}, {.right = true}, {.right = true}};
+    plm_table table;
+    if (check->figure_count == 0)
+        return;
+    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (int i = 0; i < check->figure_count; i++) {
+        const plm_check_figure *figure = &check->figures[i];
+        plm_table_row(&table, PLM_TABLE_DIM);
+        plm_table_cell(&table, "  %s", figure->what);
+        plm_page_cut_cell(&table, figure->site, page->columns - FIGURE_CELLS);
+        if (figure->blocks > 0)
+            plm_table_cell(&table, "%lld ×", (long long)figure->blocks);
+        else
+            plm_table_cell(&table, "%s", "");
+        plm_page_size_cell(&table, figure->bytes);
+    }
+    plm_page_table(page, &table);
+}
+
+static void add_check(plm_page *page, plm_check_kind kind, const plm_check *check)
+{
+    static const char *const answers[] = {"This cannot be told.", "No.", "Yes."};
+    char gain[PLM_SIZE_TEXT];
+    plm_page_say(page, INDENT, "%s %s", plm_check_question(kind), answers[check->answer]);
+    plm_page_say(page, INNER, "Why: %s.", check->reason);
+    if (check->action[0] && check->gain_bytes > 0)
+        plm_page_say(page, INNER, "To do: %s. Gain: %s.", check->action,
+                     plm_size_format(check->gain_bytes, gain));
+    else if (check->action[0])
+        plm_page_say(page, INNER, "To do: %s.", check->action);
+    plm_page_say(page, INNER, "Rests on: %s.", check->basis);
+    add_figures(page, check);
+    plm_page_gap(page);
+}
+
+/* Every answer is the same sentence. */
+static bool tells_nothing(const plm_checklist *list)
+{
+    for (int i = 0; i < PLM_CHECK_COUNT; i++)
+        if (list->checks[i].answer != PLM_ANSWER_UNKNOWN ||
+            strcmp(list->checks[i].reason, list->checks[0].reason) != 0)
+            return false;
+    return true;
+}
+
+void plm__checklist_page(plm_page *page, const plm_checklist *list)
+{
+    plm_page_heading(page, "Checklist");
+    if (tells_nothing(list)) {
+        plm_page_say(page, INDENT, "None of its questions can be answered: %s.",
+                     list->checks[0].reason);
+        plm_page_say(page, INDENT, "To do: %s.", list->checks[0].action);
+        return;
+    }
+    for (int i = 0; i < PLM_CHECK_COUNT; i++)
+        add_check(page, (plm_check_kind)i, &list->checks[i]);
+}
+
+static void write_figures(plm_json_writer *json, const plm_check *check)
+{
+    plm_json_begin_array(json, "figures");
+    for (int i = 0; i < check->figure_count; i++) {
+        const plm_check_figure *figure = &check->figures[i];
+        plm_json_begin_object(json, NULL);
+        plm_json_text(json, "what", figure->what);
+        plm_json_text(json, "site", figure->site[0] ? figure->site : NULL);
+        plm_json_int(json, "blocks", figure->blocks);
+        plm_json_bytes(json, "bytes", figure->bytes);
+        plm_json_end(json);
+    }
+    plm_json_end(json);
+}
+
+void plm__checklist_json(plm_json_writer *json, const plm_checklist *list)
+{
+    static const char *const answers[] = {"unknown", "no", "yes"};
+    plm_json_begin_array(json, "checklist");
+    for (int i = 0; i < PLM_CHECK_COUNT; i++) {
+        const plm_check *check = &list->checks[i];
+        plm_json_begin_object(json, NULL);
+        plm_json_text(json, "question", plm_check_key((plm_check_kind)i));
+        plm_json_text(json, "answer", answers[check->answer]);
+        plm_json_text(json, "reason", check->reason);
+        plm_json_text(json, "action", check->action[0] ? check->action : NULL);
+        plm_json_bytes(json, "gain_bytes", check->gain_bytes);
+        plm_json_text(json, "basis", check->basis);
+        write_figures(json, check);
+        plm_json_end(json);
+    }
+    plm_json_end(json);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * torch/checklist: the four answers on recordings, and on made-up runs for what no recording shows.
+ *
+ * Figures of recordings were worked out apart from this program, by a reading of the pickles in
+ * Python: blocks paired by address, the peak as the largest sum of requested bytes, steps by the
+ * annotations, the backward by the frame _make_grads, groups by the innermost frames.
+ */
+#include "plimsoll/checklist.h"
+
+#include "unit/torch.h"
+
+#define RECORDINGS PLM_SOURCE_DIR "/tests/data/recordings/"
+#define MIB        ((size_t)1 << 20)
+
+typedef struct asked {
+    plm_snapshot *snapshot;
+    plm_findings *findings;
+    plm_checklist *list;
+} asked;
+
+static asked ask_snapshot(plm_snapshot *snapshot)
+{
+    asked it = {.snapshot = snapshot};
+    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &it.findings));
+    assert_ok(plm_checklist_create(it.findings, &it.list));
+    return it;
+}
+
+static asked ask_file(const char *path)
+{
+    plm_snapshot *snapshot = NULL;
+    assert_ok(plm_snapshot_read(path, &snapshot));
+    return ask_snapshot(snapshot);
+}
+
+static asked ask(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, SNAPSHOTS "%s.pickle.xz", name);
+    return ask_file(path);
+}
+
+static void end(asked it)
+{
+    plm_checklist_destroy(it.list);
+    plm_findings_destroy(it.findings);
+    plm_snapshot_destroy(it.snapshot);
+}
+
+static const plm_check *check_of(const asked *it, plm_check_kind kind, plm_answer wanted)
+{
+    const plm_check *check = &it->list->checks[kind];
+    if (check->answer != wanted)
+        fail_msg("%s: %s, wanted %s: %s", plm_check_key(kind), plm_answer_text(check->answer),
+                 plm_answer_text(wanted), check->reason);
+    assert_true(check->reason[0] && check->basis[0]);
+    if (plm_check_wants_action(kind, check->answer))
+        assert_true(check->action[0]);
+    return check;
+}
+
+static void assert_figure(const plm_check *check, const char *what, const char *site,
+                          int64_t blocks, size_t bytes)
+{
+    for (int i = 0; i < check->figure_count; i++) {
+        const plm_check_figure *figure = &check->figures[i];
+        if (strcmp(figure->what, what) != 0 || strcmp(figure->site, site) != 0)
+            continue;
+        assert_int_equal(figure->blocks, blocks);
+        assert_int_equal(figure->bytes, bytes);
+        return;
+    }
+    fail_msg("no figure '%s' at '%s'", what, site);
+}
+
+static void assert_has(const char *text, const char *words)
+{
+    if (!strstr(text, words))
+        fail_msg("wanted '%s' in: %s", words, text);
+}
+
+/* ---- recordings ---- */
+
+/* 292 parameters by Module.to, 1,423,679,488 bytes; of their 8 sizes 7 come back halved in the
+ * forward. Line 29 holds 5 x 1 GiB, 5 x 4 MiB and 512 MiB: five layers, all but one of which
+ * recompute would free. */
+static void an_unfinished_autocast_step_is_fp32_and_keeps_attention(void **state)
+{
+    (void)state;
+    asked it = ask("gpt350m_amp_b4_t2048_cap12g");
+    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO);
+    assert_figure(check, "parameters", "", 292, 1423679488);
+    assert_has(check->reason, "7 of their 8 sizes");
+    assert_has(check->reason, "no step ended");
+    check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_YES);
+    assert_figure(check, "a line of the program", "forward gpt_torch.py:29", 11, 5926551552);
+    assert_int_equal(check->gain_bytes, 5926551552 - 5926551552 / 5);
+    assert_has(check->reason, "9.37 GiB"); /* 10,064,918,528 bytes */
+    assert_has(check->reason, "gpt_torch.py:30 are half as large as those of forward "
+                              "gpt_torch.py:29");
+    assert_has(check->action, "if the line is a part of attention");
+    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_YES);
+    end(it);
+}
+
+/* 76 tensors of 187,072,512 bytes stand there before the first zero_grad; twice as many bytes, and
+ * 76 counters of 4, are made in the first step. The replay's figures are those of test_replay. */
+static void without_stacks_instants_tell_state_and_nothing_tells_activations(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt_dynamic_length_60_steps",
+                                        "gpt_dynamic_length_expandable"};
+    for (int i = 0; i < 2; i++) {
+        asked it = ask(names[i]);
+        const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO);
+        assert_figure(check, "parameters", "", 76, 187072512);
+        assert_figure(check, "gradients", "", 76, 187072512);
+        assert_figure(check, "optimizer state", "", 152, 2 * 187072512);
+        assert_has(check->reason, "16 bytes a parameter");
+        check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_UNKNOWN);
+        check = check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_NO);
+        assert_true((check->gain_bytes > 0) == (i == 0));
+        end(it);
+    }
+}
+
+static void the_allocators_answer_names_the_best_setting_by_replay(void **state)
+{
+    (void)state;
+    asked it = ask("gpt_dynamic_length_60_steps");
+    const plm_check *check = check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_NO);
+    plm_replay_case wanted = {.settings = "expandable_segments:True"};
+    plm_replay_result result;
+    assert_ok(plm_replay_run(it.snapshot, 0, &wanted, &result));
+    assert_int_equal(check->gain_bytes, 45759856640 - result.reserved_peak_bytes);
+    assert_has(check->action, "expandable_segments:True");
+    end(it);
+    it = ask("fragmented_cap2g_700m_request");
+    check = check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_NO);
+    assert_has(check->reason, "a request of 700.0 MiB failed");
+    end(it);
+}
+
+/* Rank 0's shards: 306,663,424 bytes in 100 tensors, gradients of the same bytes in 9 flat blocks.
+ * 165 blocks, 2,574,598,276 bytes, of the second forward live on when its backward begins; two are
+ * cross_entropy's. */
+static void shards_of_fsdp_are_told_with_their_gradients_and_logits(void **state)
+{
+    (void)state;
+    asked it = ask_file(RECORDINGS "fsdp2_rank0.pickle.xz");
+    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO);
+    assert_figure(check, "parameters", "", 100, 306663424);
+    assert_figure(check, "gradients", "", 9, 306663424);
+    assert_figure(check, "optimizer state", "", 200, 613326848);
+    check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_YES);
+    assert_figure(check, "loss", "forward gpt_torch.py:47", 2, 824180740);
+    assert_int_equal(check->gain_bytes, 824180740 - 824180740 / 8);
+    assert_has(check->reason, "2.40 GiB");
+    assert_has(check->action, "in chunks");
+    end(it);
+}
+
+/* 684 blocks of the program, 677,380,248 bytes, were made after the first step, outlived their own
+ * and are never freed; 18 of 17,825,796 bytes are of the step that holds the peak. */
+static void losses_that_are_kept_are_lifetimes_and_not_activations(void **state)
+{
+    (void)state;
+    asked it = ask("mlp_leak_loss_history_40_steps");
+    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    assert_figure(check, "more after every step", "leak snapshots_torch.py:87", 684, 677380248);
+    assert_has(check->action, ".item()");
+    assert_true(check->gain_bytes > 677380248 && check->gain_bytes < 680000000);
+    check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_NO);
+    assert_has(check->reason, "17.0 MiB");
+    assert_has(check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN)->reason,
+               "optimizer keeps no state");
+    end(it);
+}
+
+static void a_spike_and_waiting_blocks_are_lives_that_are_too_long(void **state)
+{
+    (void)state;
+    asked it = ask("cat_spike");
+    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    assert_int_equal(check->gain_bytes, 3221225472); /* truth.json: spike_bytes */
+    check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_YES);
+    end(it);
+    it = ask("pending_free_two_streams");
+    check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    /* 18 blocks had been let go by the peak, and were not free. */
+    assert_figure(check, "freed, waiting for a stream", "pending snapshots_torch.py:120", 18,
+                  606781440);
+    end(it);
+}
+
+/* Of blocks that are older than the history, those that still live have their stacks: 20
+ * parameters, 40 moments. Their types cannot be told. */
+static void a_history_that_overflowed_still_tells_ratios(void **state)
+{
+    (void)state;
+    asked it = ask("ring_overflow_1000_entries");
+    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN);
+    assert_figure(check, "parameters", "", 20, 10506240);
+    assert_figure(check, "gradients", "", 20, 10506240);
+    assert_figure(check, "optimizer state", "", 40, 21012480);
+    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_UNKNOWN);
+    end(it);
+}
+
+static void without_a_history_nothing_can_be_told(void **state)
+{
+    (void)state;
+    asked it = ask("no_history_recorded");
+    for (int i = 0; i < PLM_CHECK_COUNT; i++)
+        assert_int_equal(check_of(&it, (plm_check_kind)i, PLM_ANSWER_UNKNOWN)->gain_bytes, 0);
+    end(it);
+}
+
+/* ---- made-up runs ---- */
+
+/* What a run does besides: parameters of 8 and 4 MiB, a forward that keeps 16 MiB. */
+typedef struct made_run {
+    bool trains;             /* backward and AdamW follow */
+    bool casts;              /* the forward makes halves of the parameters */
+    bool holds_gradients;    /* zero_grad comes behind the next forward */
+    bool holds_output;       /* the forward's result lives until the next one's */
+    bool holds_copy;         /* the parameters were loaded and stay loaded */
+    bool peaks_in_optimizer; /* temporaries of 40 MiB */
+    size_t state_per_mille;  /* a moment's size, of a parameter's */
+} made_run;
+
+typedef struct script {
+    plm_text events, notes;
+    int time;
+} script;
+
+static void event(script *to, const char *action, size_t address, size_t bytes, const char *frames)
+{
+    plm_text_add(&to->events,
+                 "%s{\"action\":\"%s\",\"addr\":%zu,\"size\":%zu,\"stream\":0,\"time_us\":%d,"
+                 "\"frames\":[%s]}",
+                 to->events.count ? "," : "", action, (address + 1) << 28, bytes, ++to->time,
+                 frames);
+}
+
+static void make(script *to, size_t address, size_t bytes, const char *frames)
+{
+    event(to, "segment_alloc", address, (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB), frames);
+    event(to, "alloc", address, bytes, frames);
+}
+
+static void drop(script *to, size_t address, size_t bytes)
+{
+    event(to, "free_requested", address, bytes, "");
+    event(to, "free_completed", address, bytes, "");
+    event(to, "segment_free", address, (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB), "");
+}
+
+static void note(script *to, const char *name, const char *stage)
+{
+    plm_text_add(&to->notes, "%s{\"name\":\"%s\",\"stage\":\"%s\",\"device\":0,\"time_us\":%d}",
+                 to->notes.count ? "," : "", name, stage, ++to->time);
+}
+
+#define FRAME(name, file, line)                                                                    \
+    "{\"name\":\"" name "\",\"filename\":\"" file "\",\"line\":" #line "}"
+
+static const size_t sizes[2] = {8 * MIB, 4 * MIB};
+
+/* Addresses: a parameter's k, its copy 10 + k, gradient 20 + k, moments 30 + 2k, half 40 + k. */
+static void make_each(script *to, size_t first, size_t per_mille, const char *frames)
+{
+    for (size_t k = 0; k < 2; k++)
+        make(to, first + k, sizes[k] / 1000 * per_mille + sizes[k] % 1000 * per_mille / 1000,
+             frames);
+}
+
+static void drop_each(script *to, size_t first, size_t part)
+{
+    for (size_t k = 0; k < 2; k++)
+        drop(to, first + k, sizes[k] / part);
+}
+
+static void forward(script *to, const made_run *run, int step)
+{
+    make(to, 50 + (size_t)(step % 2), 16 * MIB, FRAME("forward", "model.py", 10));
+    if (run->holds_output && step > 0)
+        drop(to, 50 + (size_t)((step + 1) % 2), 16 * MIB);
+    if (run->casts)
+        make_each(to, 40, 500, FRAME("forward", "torch/nn/modules/linear.py", 134));
+}
+
+static void optimizer_step(script *to, const made_run *run, int step)
+{
+    note(to, "Optimizer.step#AdamW.step", "START");
+    if (step == 0)
+        for (size_t moment = 0; moment < 2; moment++)
+            make_each(to, 30 + 2 * moment, run->state_per_mille,
+                      FRAME("_init_group", "torch/optim/adam.py", 178));
+    size_t bytes = run->peaks_in_optimizer ? 40 * MIB : MIB + 512;
+    make(to, 60, bytes, FRAME("_multi_tensor_adam", "torch/optim/adam.py", 791));
+    drop(to, 60, bytes);
+    event(to, "alloc", 61, 512, FRAME("_multi_tensor_adam", "torch/optim/adam.py", 791));
+    event(to, "free_completed", 61, 512, "");
+    note(to, "Optimizer.step#AdamW.step", "END");
+}
+
+static void train_step(script *to, const made_run *run, int step)
+{
+    forward(to, run, step);
+    if (run->holds_gradients && step > 0)
+        drop_each(to, 20, 1);
+    if (run->casts)
+        drop_each(to, 40, 2);
+    if (run->trains) {
+        event(to, "segment_alloc", 70, 2 * MIB, "");
+        event(to, "alloc", 70, 512, FRAME("_make_grads", "torch/autograd/__init__.py", 231));
+        event(to, "free_completed", 70, 512, "");
+        event(to, "segment_free", 70, 2 * MIB, "");
+    }
+    if (!run->holds_output)
+        drop(to, 50 + (size_t)(step % 2), 16 * MIB);
+    if (run->trains)
+        make_each(to, 20, 1000, "");
+    if (!run->trains)
+        return;
+    optimizer_step(to, run, step);
+    if (!run->holds_gradients)
+        drop_each(to, 20, 1);
+}
+
+/* Three steps of it; the state at the end is not written, which a reader allows for. */
+static asked ask_run(made_run run)
+{
+    script to = {.time = 0};
+    plm_text text = {0};
+    make_each(&to, 0, 1000, FRAME("convert", "torch/nn/modules/module.py", 1370));
+    if (run.holds_copy)
+        make_each(&to, 10, 1000, FRAME("load", "main.py", 3));
+    if (run.trains) {
+        note(&to, "Optimizer.zero_grad#AdamW.zero_grad", "START");
+        note(&to, "Optimizer.zero_grad#AdamW.zero_grad", "END");
+    }
+    for (int step = 0; step < 3; step++)
+        train_step(&to, &run, step);
+    plm_text_add(&text, "{\"segments\":[],\"device_traces\":[[%s]],\"external_annotations\":[%s]}",
+                 to.events.items, to.notes.count ? to.notes.items : "");
+    assert_ok(plm_text_status(&text));
+    asked it = ask_snapshot(read_json(text.items));
+    plm_text_fini(&text);
+    plm_text_fini(&to.events);
+    plm_text_fini(&to.notes);
+    return it;
+}
+
+static const made_run plain = {.trains = true, .state_per_mille = 1000};
+
+static void types_without_a_sign_are_left_open(void **state)
+{
+    (void)state;
+    asked it = ask_run(plain);
+    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN);
+    assert_figure(check, "parameters", "", 2, 12 * MIB);
+    assert_figure(check, "optimizer state", "", 4, 24 * MIB);
+    assert_has(check->action, "dtype");
+    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_NO);
+    end(it);
+}
+
+static void halves_of_the_parameters_prove_fp32(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.casts = true;
+    asked it = ask_run(run);
+    assert_has(check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO)->reason, "16 bytes a parameter");
+    end(it);
+    run.trains = false;
+    it = ask_run(run);
+    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_YES);
+    assert_int_equal(check->gain_bytes, 6 * MIB);
+    assert_has(check->action, "16 bits");
+    end(it);
+}
+
+static void state_of_twice_the_size_means_16_bit_parameters(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.state_per_mille = 2000;
+    asked it = ask_run(run);
+    assert_has(check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO)->reason, "parameters of 16 bits");
+    end(it);
+}
+
+static void a_second_set_of_parameters_is_state_without_need(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.holds_copy = true;
+    asked it = ask_run(run);
+    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_YES);
+    assert_int_equal(check->gain_bytes, 12 * MIB);
+    assert_figure(check, "the parameters again", "", 2, 12 * MIB);
+    end(it);
+}
+
+static void gradients_that_stay_for_the_next_forward_are_told(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.holds_gradients = true;
+    asked it = ask_run(run);
+    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    assert_int_equal(it.findings->peak_event >= 0, true);
+    assert_figure(check, "gradients during the forward", "no stack, blocks of 8.0 MiB", 2,
+                  12 * MIB);
+    assert_has(check->action, "set_to_none");
+    end(it);
+}
+
+static void a_result_that_outlives_its_step_is_told(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.holds_output = true;
+    asked it = ask_run(run);
+    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    assert_figure(check, "left from an earlier step", "forward model.py:10", 1, 16 * MIB);
+    end(it);
+}
+
+static void temporaries_of_the_optimizer_at_the_peak_are_told(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.peaks_in_optimizer = true;
+    asked it = ask_run(run);
+    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    assert_has(check->action, "fused=True");
+    end(it);
+}
+
+static void any_failing_allocation_leaves_nothing(void **state)
+{
+    (void)state;
+    plm_snapshot *snapshot = NULL;
+    plm_findings *findings = NULL;
+    assert_ok(plm_snapshot_read(SNAPSHOTS "cpp_and_python_stacks.pickle.xz", &snapshot));
+    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings));
+    for (int persistent = 0; persistent < 2; persistent++)
+        for (int64_t n = 1;; n++) {
+            plm_checklist *list = NULL;
+            plm_host_fail_at(n, persistent != 0);
+            plm_status status = plm_checklist_create(findings, &list);
+            bool fired = plm_host_fail_at(0, false);
+            assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
+            assert_true(!list == fired);
+            plm_checklist_destroy(list);
+            if (!fired)
+                break;
+        }
+    plm_findings_destroy(findings);
+    plm_snapshot_destroy(snapshot);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unfinished_autocast_step_is_fp32_and_keeps_attention),
+        cmocka_unit_test(without_stacks_instants_tell_state_and_nothing_tells_activations),
+        cmocka_unit_test(the_allocators_answer_names_the_best_setting_by_replay),
+        cmocka_unit_test(shards_of_fsdp_are_told_with_their_gradients_and_logits),
+        cmocka_unit_test(losses_that_are_kept_are_lifetimes_and_not_activations),
+        cmocka_unit_test(a_spike_and_waiting_blocks_are_lives_that_are_too_long),
+        cmocka_unit_test(a_history_that_overflowed_still_tells_ratios),
+        cmocka_unit_test(without_a_history_nothing_can_be_told),
+        cmocka_unit_test(types_without_a_sign_are_left_open),
+        cmocka_unit_test(halves_of_the_parameters_prove_fp32),
+        cmocka_unit_test(state_of_twice_the_size_means_16_bit_parameters),
+        cmocka_unit_test(a_second_set_of_parameters_is_state_without_need),
+        cmocka_unit_test(gradients_that_stay_for_the_next_forward_are_told),
+        cmocka_unit_test(a_result_that_outlives_its_step_is_told),
+        cmocka_unit_test(temporaries_of_the_optimizer_at_the_peak_are_told),
+        cmocka_unit_test(any_failing_allocation_leaves_nothing),
+    };
+    return run_test_group(tests);
+}
