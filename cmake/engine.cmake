@@ -21,6 +21,7 @@ set(PLM_ENGINE_FILES
     src/report/profile_text.c
     bench/bench_ops.c
     bench/bench_plan.c
+    bench/bench_rungs.c
     bench/bench_search.c
     bench/bench_predict.c
     bench/bench_step.c
