@@ -9,13 +9,13 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "plimsoll/findings.h"
+#include "plimsoll/checklist.h"
 #include "torch/stream.h"
 
 #define DEFAULT_RECORDING "tests/data/snapshots/gpt_dynamic_length_60_steps.pickle.xz"
 
 typedef struct times {
-    double read, read_plain, find, replay, replay_mapped;
+    double read, read_plain, find, ask, replay, replay_mapped;
     int64_t events;
 } times;
 
@@ -57,6 +57,7 @@ static void measure(const char *path, const plm_text *plain, times *best)
 {
     plm_snapshot *snapshot = NULL;
     plm_findings *findings = NULL;
+    plm_checklist *list = NULL;
     plm_replay_result result;
     int64_t count, start = plm_clock_ns();
     stop_if(plm_snapshot_read(path, &snapshot) != PLM_OK, "cannot read");
@@ -78,6 +79,10 @@ static void measure(const char *path, const plm_text *plain, times *best)
     stop_if(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings) != PLM_OK,
             "no findings");
     keep_best(&best->find, start);
+    start = plm_clock_ns();
+    stop_if(plm_checklist_create(findings, &list) != PLM_OK, "no checklist");
+    keep_best(&best->ask, start);
+    plm_checklist_destroy(list);
     plm_findings_destroy(findings);
     plm_snapshot_destroy(snapshot);
 }
@@ -95,6 +100,7 @@ int main(int argc, char **argv)
     printf("  read, from %5.1f MB plain      %7.1f ms\n", (double)plain.count / 1e6,
            best.read_plain * 1e3);
     printf("  findings, with their replay    %7.1f ms\n", best.find * 1e3);
+    printf("  checklist, with three replays  %7.1f ms\n", best.ask * 1e3);
     printf("  replay as recorded             %7.1f ms\n", best.replay * 1e3);
     printf("  replay, mapped                 %7.1f ms\n", best.replay_mapped * 1e3);
     printf("  file to findings and one more replay  %.1f ms\n",
