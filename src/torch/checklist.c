@@ -170,18 +170,19 @@ static plm_status find_steps(plm_facts *facts)
     return PLM_OK;
 }
 
-/* Where backward begins behind the last step before the peak. */
-static void find_backward(plm_facts *facts)
+/* Where backwards begin, and whether one begins behind the last step before the peak. */
+static plm_status find_backward(plm_facts *facts)
 {
-    int64_t from = facts->findings->device->carried_in;
-    for (int64_t i = from; i < facts->event_count; i++) {
+    for (int64_t i = facts->findings->device->carried_in; i < facts->event_count; i++) {
         if (facts->events[i].kind != PLM_EVENT_BLOCK_ALLOC ||
             plm__origin_of(facts, i).part != PLM_PART_BACKWARD)
             continue;
+        PLM_TRY(PLM_ARRAY_PUSH(&facts->backwards, i));
         facts->trains = true;
         if (facts->backward < 0 && i > facts->cycle)
             facts->backward = i;
     }
+    return PLM_OK;
 }
 
 static plm_status find_facts(const plm_findings *findings, plm_facts *facts)
@@ -200,7 +201,7 @@ static plm_status find_facts(const plm_findings *findings, plm_facts *facts)
     PLM_TRY(find_origins(facts));
     PLM_TRY(find_lives(facts));
     PLM_TRY(find_steps(facts));
-    find_backward(facts);
+    PLM_TRY(find_backward(facts));
     for (int64_t i = findings->peak_event; i < facts->event_count && facts->failure < 0; i++)
         if (facts->events[i].kind == PLM_EVENT_OUT_OF_MEMORY)
             facts->failure = i;
@@ -214,6 +215,7 @@ static void facts_fini(plm_facts *facts)
     plm_host_free(facts->deaths);
     plm_host_free(facts->roles);
     PLM_ARRAY_FREE(&facts->ends);
+    PLM_ARRAY_FREE(&facts->backwards);
 }
 
 /* Without a history all that is known is the state of one instant. */

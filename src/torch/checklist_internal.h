@@ -34,6 +34,7 @@ typedef struct plm_facts {
     bool is_late;                   /* an optimizer was called before the history begins */
     bool trains;                    /* an optimizer or a backward was seen */
     PLM_ARRAY(int64_t) ends;        /* of the optimizer's steps, rising */
+    PLM_ARRAY(int64_t) backwards;   /* where backward begins, or goes on; rising */
     uint8_t *roles;                 /* by block: plm_block_role */
     int64_t parameter_sizes;        /* how many sizes parameters have */
     int64_t copied_sizes;           /* of them, those of which a copy was seen */
@@ -72,8 +73,10 @@ PLM_MUST_USE plm_status plm_sizes_find(plm_sizes *sizes, size_t bytes, int64_t *
 /* Fills roles and what stands behind it. */
 PLM_MUST_USE plm_status plm__find_roles(plm_facts *facts);
 
-/* The first end of a step of the optimizer behind `birth`, event_count when there is none. */
+/* The first end of a step of the optimizer behind `birth`, event_count when there is none; and the
+ * first event of a backward: of the one that a block of a forward is kept for. */
 int64_t plm__end_behind(const plm_facts *facts, int64_t birth);
+int64_t plm__backward_behind(const plm_facts *facts, int64_t birth);
 
 /*
  * *peak = the trace's peak when each block counts only up to event from[block]; event_count: all

@@ -24,7 +24,7 @@ typedef struct kept_group {
     int32_t place;    /* of its site */
     const char *what; /* of its origin */
     const char *remedy;
-    size_t bytes;
+    size_t bytes, checkpointed_bytes;
     int64_t blocks;
     size_t largest_bytes;   /* of a block */
     int64_t largest_blocks; /* of that size: as many layers */
@@ -50,13 +50,19 @@ static bool is_forward(const plm_facts *facts, int64_t birth)
            plm__origin_of(facts, birth).part == PLM_PART_PROGRAM;
 }
 
+/*
+ * Made for a backward that is still to come, or that is under way. What no backward comes behind
+ * was made for one only where none began in this step, or a failed request kept it from beginning;
+ * else it was made inside of the last one.
+ */
 static bool is_kept(const plm_facts *facts, int64_t birth)
 {
-    int64_t block = facts->events[birth].block;
+    int64_t block = facts->events[birth].block, backward = plm__backward_behind(facts, birth);
     if (!is_forward(facts, birth) || !plm__lives_at(facts, block, facts->findings->peak_event))
         return false;
-    return facts->backward < 0 ||
-           (birth < facts->backward && facts->deaths[block] > facts->backward);
+    if (backward == facts->event_count)
+        return facts->backward < 0 || facts->failure >= 0;
+    return facts->deaths[block] > backward;
 }
 
 static plm_status add_kept(kept_sum *sum, const plm_facts *facts, int64_t birth)
@@ -76,6 +82,7 @@ static plm_status add_kept(kept_sum *sum, const plm_facts *facts, int64_t birth)
                                                           .remedy = origin.remedy}));
     kept_group *group = &sum->groups.items[number - 1];
     group->bytes += event->bytes_asked;
+    group->checkpointed_bytes += origin.checkpointed ? event->bytes_asked : 0;
     group->blocks++;
     if (event->bytes_asked > group->largest_bytes) {
         group->largest_bytes = event->bytes_asked;
@@ -85,9 +92,12 @@ static plm_status add_kept(kept_sum *sum, const plm_facts *facts, int64_t birth)
     return PLM_OK;
 }
 
-/* What would go: all but one layer's part, all but one chunk of a loss. */
+/* What would go: all but one layer's part, all but one chunk of a loss; nothing of what is kept
+ * below checkpoint, to make the rest again from. */
 static size_t part_to_save(const kept_group *group)
 {
+    if (group->checkpointed_bytes > group->bytes / 2)
+        return 0;
     int64_t parts = strcmp(group->what, "loss") == 0 ? LOSS_CHUNKS : group->largest_blocks;
     return group->bytes - group->bytes / (size_t)parts;
 }
@@ -184,8 +194,8 @@ static void answer(const plm_facts *facts, const kept_sum *sum, const kept_group
         size_t used = strlen(check->reason);
         if (much)
             snprintf(check->reason + used, sizeof check->reason - used,
-                     ", but no line holds much of it for several layers, and recompute frees all "
-                     "but one layer's");
+                     ", but no line holds much of it for several layers outside of checkpoint, and "
+                     "recompute frees all but one layer's");
         return;
     }
     check->gain_bytes = best->gain_bytes;

@@ -72,7 +72,8 @@ static int64_t find_spike(const plm_facts *facts)
     for (int64_t i = 0; i < facts->findings->spike_count; i++) {
         int64_t birth = facts->findings->spikes[i].event;
         int64_t death = facts->deaths[facts->events[birth].block];
-        bool kept = facts->backward > birth && facts->backward < death;
+        bool kept = plm__origin_of(facts, birth).part == PLM_PART_PROGRAM &&
+                    plm__backward_behind(facts, birth) < death;
         bool undone = facts->failure > birth && facts->failure < death;
         if (!kept && !undone)
             return birth;

@@ -28,17 +28,28 @@ static bool is_state(const plm_facts *facts, int64_t birth)
            facts->deaths[facts->events[birth].block] > facts->first_end;
 }
 
-int64_t plm__end_behind(const plm_facts *facts, int64_t birth)
+/* The first of `count` rising events that is not before `event`; `none` when there is none. */
+static int64_t first_from(const int64_t *list, int64_t count, int64_t event, int64_t none)
 {
-    int64_t low = 0, high = facts->ends.count;
+    int64_t low = 0, high = count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (facts->ends.items[middle] < birth)
+        if (list[middle] < event)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < facts->ends.count ? facts->ends.items[low] : facts->event_count;
+    return low < count ? list[low] : none;
+}
+
+int64_t plm__end_behind(const plm_facts *facts, int64_t birth)
+{
+    return first_from(facts->ends.items, facts->ends.count, birth, facts->event_count);
+}
+
+int64_t plm__backward_behind(const plm_facts *facts, int64_t birth)
+{
+    return first_from(facts->backwards.items, facts->backwards.count, birth, facts->event_count);
 }
 
 static plm_status find_gradient(const plm_facts *facts, plm_sizes *parameters, int64_t birth,
