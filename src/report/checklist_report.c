@@ -32,7 +32,7 @@ static void add_check(plm_page *page, plm_check_kind kind, const plm_check *chec
 {
     static const char *const answers[] = {"This cannot be told.", "No.", "Yes."};
     char gain[PLM_SIZE_TEXT];
-    plm_page_say(page, INDENT, "%s %s", plm_check_question(kind), answers[check->answer]);
+    plm_page_heading(page, "  %s %s", plm_check_question(kind), answers[check->answer]);
     plm_page_say(page, INNER, "Why: %s.", check->reason);
     if (check->action[0] && check->gain_bytes > 0)
         plm_page_say(page, INNER, "To do: %s. Gain: %s.", check->action,
@@ -44,26 +44,29 @@ static void add_check(plm_page *page, plm_check_kind kind, const plm_check *chec
     plm_page_gap(page);
 }
 
-/* Every answer is the same sentence. */
-static bool tells_nothing(const plm_checklist *list)
+/* How many answers from the first on are the same sentence that nothing can be told. */
+static int count_open(const plm_checklist *list)
 {
-    for (int i = 0; i < PLM_CHECK_COUNT; i++)
-        if (list->checks[i].answer != PLM_ANSWER_UNKNOWN ||
-            strcmp(list->checks[i].reason, list->checks[0].reason) != 0)
-            return false;
-    return true;
+    int count = 0;
+    while (count < PLM_CHECK_COUNT && list->checks[count].answer == PLM_ANSWER_UNKNOWN &&
+           strcmp(list->checks[count].reason, list->checks[0].reason) == 0)
+        count++;
+    return count > 1 ? count : 0;
 }
 
 void plm__checklist_page(plm_page *page, const plm_checklist *list)
 {
+    int open = count_open(list);
     plm_page_heading(page, "Checklist");
-    if (tells_nothing(list)) {
-        plm_page_say(page, INDENT, "None of its questions can be answered: %s.",
-                     list->checks[0].reason);
-        plm_page_say(page, INDENT, "To do: %s.", list->checks[0].action);
-        return;
+    for (int i = 0; i < open; i++)
+        plm_page_heading(page, "  %s%s", plm_check_question((plm_check_kind)i),
+                         i + 1 < open ? "" : " This cannot be told.");
+    if (open > 0) {
+        plm_page_say(page, INNER, "Why: %s.", list->checks[0].reason);
+        plm_page_say(page, INNER, "To do: %s.", list->checks[0].action);
+        plm_page_gap(page);
     }
-    for (int i = 0; i < PLM_CHECK_COUNT; i++)
+    for (int i = open; i < PLM_CHECK_COUNT; i++)
         add_check(page, (plm_check_kind)i, &list->checks[i]);
 }
 

@@ -2,8 +2,8 @@
 /* torch.cuda.memory_stats() as a page and as JSON. */
 #include <stdio.h>
 
-#include "base/json.h"
 #include "plimsoll/report_torch.h"
+#include "report/checklist_internal.h"
 #include "report/terminal.h"
 
 static const struct {
@@ -22,6 +22,23 @@ enum { SHOWN = sizeof shown / sizeof *shown };
 static size_t bytes_of(int64_t figure)
 {
     return figure > 0 ? (size_t)figure : 0;
+}
+
+static plm_checklist ask(const plm_memory_stats *stats)
+{
+    plm_checklist list;
+    plm_memory_stat_kind need = stats->recorded[PLM_MEMORY_STAT_ACTIVE_BYTES]
+                                    ? PLM_MEMORY_STAT_ACTIVE_BYTES
+                                    : PLM_MEMORY_STAT_ALLOCATED_BYTES;
+    plm_totals totals = {
+        .needed_peak_bytes = bytes_of(stats->stats[need][PLM_MEMORY_POOL_ALL].peak),
+        .reserved_peak_bytes =
+            bytes_of(stats->stats[PLM_MEMORY_STAT_RESERVED_BYTES][PLM_MEMORY_POOL_ALL].peak),
+        .same_span = true,
+        .span = "both peaks since the process began, or since they were last reset",
+        .lacks = "statistics hold sums and no blocks"};
+    plm_checklist_of_totals(&totals, &list);
+    return list;
 }
 
 plm_status plm_report_stats_text(const char *name, const plm_memory_stats *stats,
@@ -51,6 +68,9 @@ plm_status plm_report_stats_text(const char *name, const plm_memory_stats *stats
     plm_page_say(&page, 0,
                  "Peaks belong to different instants and must not be subtracted. Who held the "
                  "memory is in a snapshot only.");
+    plm_page_gap(&page);
+    plm_checklist list = ask(stats);
+    plm__checklist_page(&page, &list);
     return plm_page_end(&page, text);
 }
 
@@ -79,6 +99,8 @@ plm_status plm_report_stats_json(const char *name, const plm_memory_stats *stats
         bytes_of(stats->stats[PLM_MEMORY_STAT_RESERVED_BYTES][PLM_MEMORY_POOL_ALL].peak));
     plm_json_int(&json, "retries", stats->alloc_retries);
     plm_json_int(&json, "ooms", stats->ooms);
+    plm_checklist list = ask(stats);
+    plm__checklist_json(&json, &list);
     plm_json_end(&json);
     plm_json_end(&json);
     plm_json_end(&json);

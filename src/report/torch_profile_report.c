@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/json.h"
 #include "plimsoll/report_torch.h"
+#include "report/checklist_internal.h"
 #include "report/terminal.h"
 
 /* What one operation holds at the peak. */
@@ -96,6 +96,17 @@ static void add_totals(plm_page *page, const plm_torch_profile *profile)
     plm_page_gap(page);
 }
 
+static plm_checklist ask(const plm_torch_profile *profile)
+{
+    plm_checklist list;
+    plm_totals totals = {.needed_peak_bytes = profile->allocated_peak_bytes,
+                         .reserved_peak_bytes = profile->reserved_peak_bytes,
+                         .span = "the totals that memory events tell, while the trace ran",
+                         .lacks = "a profiler's trace holds neither call stacks nor segments"};
+    plm_checklist_of_totals(&totals, &list);
+    return list;
+}
+
 plm_status plm_report_torch_profile_text(const char *name, const plm_torch_profile *profile,
                                          plm_report_style style, char **text)
 {
@@ -126,6 +137,9 @@ plm_status plm_report_torch_profile_text(const char *name, const plm_torch_profi
     }
     plm_page_table(&page, &table);
     PLM_ARRAY_FREE(&shares);
+    plm_checklist list = ask(profile);
+    plm_page_gap(&page);
+    plm__checklist_page(&page, &list);
     return plm_page_end(&page, text);
 }
 
@@ -160,6 +174,8 @@ plm_status plm_report_torch_profile_json(const char *name, const plm_torch_profi
         plm_json_end(&json);
     }
     plm_json_end(&json);
+    plm_checklist list = ask(profile);
+    plm__checklist_json(&json, &list);
     plm_json_end(&json);
     plm_json_end(&json);
     plm_json_end(&json);

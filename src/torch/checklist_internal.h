@@ -84,6 +84,9 @@ int64_t plm__backward_behind(const plm_facts *facts, int64_t birth);
  */
 PLM_MUST_USE plm_status plm__peak_until(const plm_facts *facts, const int64_t *from, size_t *peak);
 
+/* So much more is reserved than needed that another setting is worth a try. */
+bool plm__is_waste(size_t reserved_bytes, size_t needed_bytes);
+
 PLM_MUST_USE plm_status plm__check_state(const plm_facts *facts, plm_check *check);
 PLM_MUST_USE plm_status plm__check_activations(const plm_facts *facts, plm_check *check);
 PLM_MUST_USE plm_status plm__check_lifetimes(const plm_facts *facts, plm_check *check);

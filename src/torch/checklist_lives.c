@@ -196,8 +196,9 @@ static void answer_yes(const plm_facts *facts, const life_sum sums[LIFE_COUNT], 
     check->answer = PLM_ANSWER_YES;
     check->gain_bytes = sum->gain_bytes;
     snprintf(check->reason, sizeof check->reason,
-             "%s: %s at the peak, most of it from %s; without it the peak falls by %s from %s",
+             "%s: %s at the peak, %s %s; without it the peak falls by %s from %s",
              life_rows[best].what, plm_size_format(sum->bytes, bytes),
+             sum->blocks == 1 ? "from" : "most of it from",
              plm_site_text(facts->findings, sum->place, site),
              plm_size_format(sum->gain_bytes, gain), plm_size_format(facts->peak_bytes, peak));
     snprintf(check->action, sizeof check->action, "%s", life_rows[best].action);

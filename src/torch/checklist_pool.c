@@ -14,6 +14,12 @@ enum {
     UNUSED_LEAST = 40 * 1024 * 1024 /* two segments are no pattern */
 };
 
+bool plm__is_waste(size_t reserved_bytes, size_t needed_bytes)
+{
+    size_t unused = reserved_bytes > needed_bytes ? reserved_bytes - needed_bytes : 0;
+    return unused >= reserved_bytes / UNUSED_PART && unused >= UNUSED_LEAST;
+}
+
 static const char *const tried[] = {"expandable_segments:True", "roundup_power2_divisions:8",
                                     "expandable_segments:True,roundup_power2_divisions:8"};
 
@@ -145,8 +151,7 @@ plm_status plm__check_allocator(const plm_facts *facts, plm_check *check)
         return PLM_OK;
     }
     check->answer = PLM_ANSWER_YES;
-    if (peak > facts->peak_bytes && peak - facts->peak_bytes >= peak / UNUSED_PART &&
-        peak - facts->peak_bytes >= UNUSED_LEAST)
+    if (plm__is_waste(peak, facts->peak_bytes))
         return answer_no(facts, check);
     return PLM_OK;
 }

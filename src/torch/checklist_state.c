@@ -118,7 +118,8 @@ static void take_ratios(state_sums *sums)
             sums->moments_part * (double)sums->parameters.blocks / (double)sums->moments.blocks;
 }
 
-/* The sizes of copies prove fp32: most bytes in a whole step, most sizes in a part of one. */
+/* Copies are believed when they are of most bytes in a whole step, of most sizes in a part of one.
+ * Activations could have those sizes only where the tokens held at once are half the width. */
 static bool has_copies(const plm_facts *facts)
 {
     if (facts->copied_sizes < COPIED_SIZES_LEAST)
@@ -164,10 +165,11 @@ static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_che
 {
     char parts[160];
     say_parts(facts, sums, parts, sizeof parts);
-    int used = snprintf(check->reason, sizeof check->reason,
-                        "parameters are fp32: 16-bit copies of them, half as large, were made in "
-                        "%lld of their %lld sizes; %s",
-                        (long long)facts->copied_sizes, (long long)facts->parameter_sizes, parts);
+    int used =
+        snprintf(check->reason, sizeof check->reason,
+                 "by their sizes parameters are fp32: blocks half as large, as 16-bit copies would "
+                 "be, were made in %lld of their %lld sizes; %s",
+                 (long long)facts->copied_sizes, (long long)facts->parameter_sizes, parts);
     if (!facts->trains) {
         check->answer = PLM_ANSWER_YES;
         check->gain_bytes = sums->parameters.bytes / 2;
