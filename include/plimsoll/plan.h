@@ -81,7 +81,8 @@ PLM_MUST_USE plm_status plm_plan_create(const plm_job *job, const plm_strategy *
 
 /*
  * The fastest plan whose peak is within `budget_bytes`, over what the strategy leaves open (see
- * plimsoll/search.h): micro-batch 0, PLM_RECOMPUTE_AUTO, head chunks 0; what it fixes stays.
+ * plimsoll/search.h): micro-batch 0, PLM_RECOMPUTE_AUTO, head chunks 0, PLM_ATTENTION_AUTO; what it
+ * fixes stays.
  * *smallest_budget (NULL allowed) = the smallest peak among them, set also when none fits: then
  * PLM_ERROR_BUDGET, whose message names it. A smaller budget never gives a larger peak.
  */

@@ -15,7 +15,8 @@ extern "C" {
 
 typedef enum plm_attention_form {
     PLM_ATTENTION_FUSED, /* blockwise: memory linear in the sequence length */
-    PLM_ATTENTION_PLAIN  /* scores and probabilities are tensors, [batch, heads, T, T] */
+    PLM_ATTENTION_PLAIN, /* scores and probabilities are tensors, [batch, heads, T, T] */
+    PLM_ATTENTION_AUTO   /* chosen by the plan */
 } plm_attention_form;
 
 /* When a parameter is updated. */
@@ -64,7 +65,7 @@ plm_strategy plm_strategy_default(void);
 /* "late" or "early"; static. */
 const char *plm_update_time_text(plm_update_time update);
 
-/* "fused" or "plain"; static. */
+/* "fused", "plain" or "auto"; static. */
 const char *plm_attention_text(plm_attention_form form);
 
 /*

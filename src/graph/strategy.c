@@ -10,6 +10,7 @@
 static const char *const attention_texts[] = {
     [PLM_ATTENTION_FUSED] = "fused",
     [PLM_ATTENTION_PLAIN] = "plain",
+    [PLM_ATTENTION_AUTO] = "auto",
 };
 
 static const char *const update_texts[] = {
@@ -97,14 +98,15 @@ static plm_status read_update(const char *what, const json_t *value, plm_strateg
 static plm_status read_attention(const char *what, const json_t *value, plm_strategy *strategy)
 {
     const char *text = json_string_value(value);
-    for (int form = 0; text && form <= PLM_ATTENTION_PLAIN; form++) {
+    for (int form = 0; text && form <= PLM_ATTENTION_AUTO; form++) {
         if (strcmp(text, attention_texts[form]) == 0) {
             strategy->attention = (plm_attention_form)form;
             return PLM_OK;
         }
     }
-    return plm_fail(PLM_ERROR_ARGUMENT, "%s: wanted attention \"fused\" or \"plain\", found '%s'",
-                    what, text ? text : "no text");
+    return plm_fail(PLM_ERROR_ARGUMENT,
+                    "%s: wanted attention \"fused\", \"plain\" or \"auto\", found '%s'", what,
+                    text ? text : "no text");
 }
 
 /* The rungs, each with all that it includes; "attention" stands apart. */

@@ -257,11 +257,10 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
                 "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
                 job->batch, strategy->micro_batch);
     PLM_TRY(check_types(job, strategy));
-    PLM_FAIL_IF(strategy->attention != PLM_ATTENTION_FUSED &&
-                    strategy->attention != PLM_ATTENTION_PLAIN,
-                PLM_ERROR_ARGUMENT, "wanted attention fused or plain, found form %d",
-                (int)strategy->attention);
-    PLM_FAIL_IF(strategy->head_chunks < 1 || (strategy->recompute & PLM_RECOMPUTE_AUTO),
+    PLM_FAIL_IF((unsigned)strategy->attention > PLM_ATTENTION_AUTO, PLM_ERROR_ARGUMENT,
+                "wanted attention fused or plain, found form %d", (int)strategy->attention);
+    PLM_FAIL_IF(strategy->head_chunks < 1 || (strategy->recompute & PLM_RECOMPUTE_AUTO) ||
+                    strategy->attention == PLM_ATTENTION_AUTO,
                 PLM_ERROR_ARGUMENT,
                 "wanted a strategy whose choices are made; plm_plan_for_budget makes them");
     PLM_FAIL_IF(strategy->recompute_count < 0 || strategy->recompute_count > PLM_BLOCKS_MAX,

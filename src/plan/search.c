@@ -45,6 +45,7 @@ typedef struct point {
     int64_t micro_batch, chunks;
     int32_t split;
     int8_t first, later; /* rungs; -1: the strategy's own */
+    plm_attention_form attention;
 } point;
 
 struct plm_search {
@@ -74,14 +75,15 @@ static bool wants_whole_window(const plm_strategy *strategy)
 static bool is_open(const plm_strategy *strategy)
 {
     return strategy->micro_batch == 0 || strategy->head_chunks == 0 ||
-           (strategy->recompute & PLM_RECOMPUTE_AUTO);
+           strategy->attention == PLM_ATTENTION_AUTO || (strategy->recompute & PLM_RECOMPUTE_AUTO);
 }
 
 /* ---- pricing ------------------------------------------------------------------------------- */
 
-/* The prices of one micro-batch. */
+/* The prices of one micro-batch with one form of attention. */
 typedef struct table {
     int64_t micro_batch;
+    plm_attention_form attention;
     int rung_count, chunk_count;
     plm__price rung[RUNGS_MAX];   /* head as in chunk[0] */
     plm__price chunk[CHUNKS_MAX]; /* blocks not looked at */
@@ -96,11 +98,12 @@ static void table_fini(table *t)
         plm__price_fini(&t->chunk[i]);
 }
 
-/* The strategy of one micro-batch, its open choices set to these. */
-static plm_strategy settle(const plm_search *search, int64_t micro_batch, int64_t chunks, int rung)
+/* The strategy of one table, its open choices set to these. */
+static plm_strategy settle(const plm_search *search, const table *t, int64_t chunks, int rung)
 {
     plm_strategy strategy = search->strategy;
-    strategy.micro_batch = micro_batch;
+    strategy.micro_batch = t->micro_batch;
+    strategy.attention = t->attention;
     if (strategy.head_chunks == 0)
         strategy.head_chunks = chunks;
     if (strategy.recompute & PLM_RECOMPUTE_AUTO)
@@ -123,7 +126,7 @@ static plm_status price_chunks(plm_search *search, table *t)
     for (int i = 0; i < counts; i++) {
         if (chunk_counts[i] > rows)
             break;
-        plm_strategy strategy = settle(search, t->micro_batch, chunk_counts[i], 0);
+        plm_strategy strategy = settle(search, t, chunk_counts[i], 0);
         plm_status status = price(search, &strategy, &t->chunk[i]);
         if (status == PLM_ERROR_UNSUPPORTED && i > 0)
             break;
@@ -141,7 +144,7 @@ static plm_status price_rungs(plm_search *search, table *t)
     if (search->blocks == 0)
         t->rung_count = 1;
     for (int i = 0; i < t->rung_count; i++) {
-        plm_strategy strategy = settle(search, t->micro_batch, 1, i);
+        plm_strategy strategy = settle(search, t, 1, i);
         PLM_TRY(price(search, &strategy, &t->rung[i]));
     }
     return PLM_OK;
@@ -152,6 +155,7 @@ static plm_status add_point(plm_search *search, const table *t, int chunk, int f
 {
     bool fixed = !(search->strategy.recompute & PLM_RECOMPUTE_AUTO);
     point p = {.micro_batch = t->micro_batch,
+               .attention = t->attention,
                .chunks = t->chunks[chunk],
                .split = split,
                .first = (int8_t)(fixed ? -1 : first),
@@ -174,9 +178,9 @@ static plm_status mix(plm_search *search, const table *t, int chunk)
     return PLM_OK;
 }
 
-static plm_status price_micro_batch(plm_search *search, int64_t micro_batch)
+static plm_status price_form(plm_search *search, int64_t micro_batch, plm_attention_form attention)
 {
-    table t = {.micro_batch = micro_batch};
+    table t = {.micro_batch = micro_batch, .attention = attention};
     plm_status status;
     PLM_TRY_DONE(price_chunks(search, &t));
     PLM_TRY_DONE(price_rungs(search, &t));
@@ -185,6 +189,17 @@ static plm_status price_micro_batch(plm_search *search, int64_t micro_batch)
 done:
     table_fini(&t);
     return status;
+}
+
+/* A form whose sizes are beyond counting is left out where there is another. */
+static plm_status price_micro_batch(plm_search *search, int64_t micro_batch)
+{
+    plm_attention_form form = search->strategy.attention;
+    if (form != PLM_ATTENTION_AUTO)
+        return price_form(search, micro_batch, form);
+    PLM_TRY(price_form(search, micro_batch, PLM_ATTENTION_FUSED));
+    plm_status status = price_form(search, micro_batch, PLM_ATTENTION_PLAIN);
+    return status == PLM_ERROR_OVERFLOW ? PLM_OK : status;
 }
 
 /* The divisors of the batch; of more than MICRO_BATCHES_MAX an even choice among them. Sizes beyond
@@ -225,13 +240,15 @@ static plm_status price_all(plm_search *search)
             return (a) < (b) ? -1 : 1;                                                             \
     } while (0)
 
-/* Faster, then smaller, then a fixed order: fewer passes, fewer chunks, lighter choices. */
+/* Faster, then smaller, then a fixed order: fewer passes, fused before plain, fewer chunks, lighter
+ * choices. */
 static int order(const void *left, const void *right)
 {
     const point *a = left, *b = right;
     COMPARE(a->cost, b->cost);
     COMPARE(a->bound, b->bound);
     COMPARE(b->micro_batch, a->micro_batch);
+    COMPARE(a->attention, b->attention);
     COMPARE(a->chunks, b->chunks);
     COMPARE(a->first, b->first);
     COMPARE(a->later, b->later);
@@ -291,6 +308,7 @@ static plm_strategy strategy_of(const plm_search *search, const point *p)
 {
     plm_strategy strategy = search->strategy;
     strategy.micro_batch = p->micro_batch;
+    strategy.attention = p->attention;
     strategy.head_chunks = p->chunks;
     if (p->first < 0)
         return strategy;

@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "plan/plan.h"
 #include "plan/search_internal.h"
+#include "plimsoll/device_profile.h"
 #include "plimsoll/search.h"
 #include "unit/fake_plan.h"
 #include "unit/small_run.h"
@@ -106,14 +107,14 @@ static void a_price_is_the_plans_own_bound_and_cost(void **state)
 
 /* ---- the choice ---------------------------------------------------------------------------- */
 
-static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **state)
+static void check_monotone(plm_attention_form attention)
 {
-    (void)state;
     shop s;
     plm_search *search = NULL;
     plm_plan *plan = NULL;
     size_t smallest;
     plm_strategy strategy = open_strategy();
+    strategy.attention = attention;
     shop_open(&s, SMALL, 12, 10000);
     assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
     assert_ok(plm_search_smallest(search, &smallest));
@@ -137,12 +138,20 @@ static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **s
     plm_search_destroy(search);
 }
 
-static void nothing_that_fits_is_faster_than_the_choice(void **state)
+static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **state)
 {
     (void)state;
+    check_monotone(PLM_ATTENTION_FUSED);
+    check_monotone(PLM_ATTENTION_AUTO);
+}
+
+static void check_choice(plm_attention_form attention)
+{
     shop s;
     plm_plan *chosen = NULL;
     plm_strategy strategy = open_strategy();
+    strategy.attention = attention;
+    int forms = attention == PLM_ATTENTION_AUTO ? 2 : 1;
     shop_open(&s, SMALL, 4, 10000);
     size_t budgets[] = {SIZE_MAX, 0, 0};
     assert_ok(
@@ -154,9 +163,11 @@ static void nothing_that_fits_is_faster_than_the_choice(void **state)
             plm_plan_for_budget(&s.job, &strategy, &s.device.head, budgets[b], NULL, &chosen));
         plm_plan_summary best = plm_plan_summarize(chosen);
         plm_plan_destroy(chosen);
-        for (int i = 0; i < 3 * 6 * RUNGS; i++) {
+        for (int i = 0; i < 3 * 6 * RUNGS * forms; i++) {
             plm_plan *plan = NULL;
-            plm_strategy other = uniform(1 << i % 3, 1 << i / 3 % 6, i / 18, PLM_ATTENTION_FUSED);
+            plm_strategy other =
+                uniform(1 << i % 3, 1 << i / 3 % 6, i / 18 % RUNGS,
+                        i < 18 * RUNGS ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN);
             if (other.head_chunks > other.micro_batch * s.job.sequence)
                 continue;
             assert_ok(plm_plan_create(&s.job, &other, &s.device.head, &plan));
@@ -166,6 +177,39 @@ static void nothing_that_fits_is_faster_than_the_choice(void **state)
                 assert_true(found.step_cost >= best.step_cost);
             assert_true(found.peak_bytes >= budgets[1]);
         }
+    }
+}
+
+static void nothing_that_fits_is_faster_than_the_choice(void **state)
+{
+    (void)state;
+    check_choice(PLM_ATTENTION_FUSED);
+    check_choice(PLM_ATTENTION_AUTO);
+}
+
+static void open_attention_is_the_faster_form_that_fits(void **state)
+{
+    (void)state;
+    shop s;
+    plm_device_profile profile = {.name = "some", .bandwidth = 1e12, .launch_seconds = 1e-9};
+    profile.product_flops[PLM_DTYPE_F32] = 1e10;
+    shop_open(&s, SMALL, 4, 0);
+    plm_device_use_profile(&s.device.head, &profile);
+    for (int slow = 0; slow < 2; slow++) {
+        plm_plan *plan = NULL;
+        plm_strategy strategy = open_strategy();
+        size_t smallest;
+        strategy.attention = PLM_ATTENTION_AUTO;
+        profile.efficiency[PLM_OP_ATTENTION_GRAD] = slow ? 0.01 : 1;
+        profile.efficiency[PLM_OP_SOFTMAX_GRAD] = slow ? 1 : 0.001;
+        assert_ok(
+            plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &smallest, &plan));
+        assert_int_equal(plm_plan_summarize(plan).strategy.attention,
+                         slow ? PLM_ATTENTION_PLAIN : PLM_ATTENTION_FUSED);
+        plm_plan_destroy(plan);
+        assert_ok(plm_plan_for_budget(&s.job, &strategy, &s.device.head, smallest, NULL, &plan));
+        assert_int_equal(plm_plan_summarize(plan).strategy.attention, PLM_ATTENTION_FUSED);
+        plm_plan_destroy(plan);
     }
 }
 
@@ -229,6 +273,9 @@ static void an_open_strategy_is_not_planned_as_it_stands(void **state)
     shop_open(&s, SMALL, 8, 0);
     assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
     strategy.recompute = PLM_RECOMPUTE_NONE;
+    assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
+    strategy.head_chunks = 1;
+    strategy.attention = PLM_ATTENTION_AUTO;
     assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
 }
 
@@ -360,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_price_is_the_plans_own_bound_and_cost),
         cmocka_unit_test(a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step),
         cmocka_unit_test(nothing_that_fits_is_faster_than_the_choice),
+        cmocka_unit_test(open_attention_is_the_faster_form_that_fits),
         cmocka_unit_test(the_smallest_budget_suffices_and_a_byte_less_does_not),
         cmocka_unit_test(what_is_fixed_stays_fixed),
         cmocka_unit_test(an_open_strategy_is_not_planned_as_it_stands),
