@@ -35,16 +35,23 @@ static bool same_choices(const plm_strategy *a, const plm_strategy *b, int32_t b
         if (plm_strategy_recompute(a, i) != plm_strategy_recompute(b, i))
             return false;
     return a->micro_batch == b->micro_batch && a->head_chunks == b->head_chunks &&
-           a->attention == b->attention;
+           a->attention == b->attention && a->gradient == b->gradient && a->update == b->update &&
+           a->precision == b->precision;
 }
 
-/* Plans a strategy for the request's job. What cannot be planned is no alternative. */
+/* What cannot be planned is no alternative. */
+static bool is_no_plan(plm_status status)
+{
+    return status == PLM_ERROR_ARGUMENT || status == PLM_ERROR_UNSUPPORTED ||
+           status == PLM_ERROR_OVERFLOW;
+}
+
+/* Plans a strategy for the request's job. */
 static plm_status add_other_job(const request *r, const char *what, const plm_strategy *strategy)
 {
     plm_plan *plan = NULL;
     plm_status status = plm_plan_create(r->job, strategy, r->device, &plan);
-    if (status == PLM_ERROR_ARGUMENT || status == PLM_ERROR_UNSUPPORTED ||
-        status == PLM_ERROR_OVERFLOW)
+    if (is_no_plan(status))
         return PLM_OK;
     PLM_TRY(status);
     plm_alternative *other = next_alternative(r->advice);
@@ -141,6 +148,8 @@ static plm_status add_treatment(const request *r, const char *what, const plm_jo
     plm_status status = plm_plan_for_budget(job, strategy, r->device, SIZE_MAX, &smallest, &plan);
     plm_plan_destroy(plan);
     plan = NULL;
+    if (is_no_plan(status))
+        return PLM_OK;
     PLM_TRY(status);
     if (smallest >= r->advice->smallest_budget_bytes)
         return PLM_OK;
@@ -154,35 +163,150 @@ static plm_status add_treatment(const request *r, const char *what, const plm_jo
     return PLM_OK;
 }
 
-static plm_status add_openings(const request *r)
+/*
+ * What may help where nothing fits, beyond what the strategy leaves open: one row each, a change of
+ * the strategy, of the job, or of both. A row that does not apply returns false.
+ */
+typedef bool change(const request *r, plm_job *job, plm_strategy *strategy);
+
+static bool open_micro_batch(const request *r, plm_job *job, plm_strategy *strategy)
 {
-    plm_strategy strategy = *r->open;
-    strategy.micro_batch = 0;
-    PLM_TRY(add_treatment(r, "a micro-batch that the plan chooses", r->job, &strategy));
-    strategy = *r->open;
-    strategy.recompute = PLM_RECOMPUTE_AUTO;
-    strategy.recompute_count = 0;
-    PLM_TRY(add_treatment(r, "recompute that the plan chooses", r->job, &strategy));
-    strategy = *r->open;
-    strategy.head_chunks = 0;
-    PLM_TRY(add_treatment(r, "head chunks that the plan chooses", r->job, &strategy));
-    strategy = *r->open;
-    strategy.attention = PLM_ATTENTION_FUSED;
-    PLM_TRY(add_treatment(r, "fused attention", r->job, &strategy));
-    strategy.micro_batch = strategy.head_chunks = 0;
-    strategy.recompute = PLM_RECOMPUTE_AUTO;
-    strategy.recompute_count = 0;
-    return add_treatment(r, "all of these, as the plan chooses", r->job, &strategy);
+    (void)r;
+    (void)job;
+    bool fixed = strategy->micro_batch != 0;
+    strategy->micro_batch = 0;
+    return fixed;
 }
+
+static bool open_recompute(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    (void)job;
+    bool fixed = !(strategy->recompute & PLM_RECOMPUTE_AUTO);
+    strategy->recompute = PLM_RECOMPUTE_AUTO;
+    strategy->recompute_count = 0;
+    return fixed;
+}
+
+static bool open_chunks(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    (void)job;
+    bool fixed = strategy->head_chunks != 0;
+    strategy->head_chunks = 0;
+    return fixed;
+}
+
+static bool fuse_attention(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    (void)job;
+    bool plain = strategy->attention == PLM_ATTENTION_PLAIN;
+    strategy->attention = PLM_ATTENTION_FUSED;
+    return plain;
+}
+
+/* Worth a row beside the others when two of them apply. */
+static bool open_all(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    int closed = open_micro_batch(r, job, strategy) + open_recompute(r, job, strategy) +
+                 open_chunks(r, job, strategy) + fuse_attention(r, job, strategy);
+    return closed > 1;
+}
+
+static bool halve_precision(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)job;
+    bool whole = strategy->precision == PLM_DTYPE_F32;
+    strategy->precision = plm_device_precision(r->device);
+    return whole && strategy->precision != PLM_DTYPE_F32;
+}
+
+/* Sums need fp32: the batch is one micro-batch, the head whole. */
+static bool halve_gradients(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    bool whole = strategy->gradient == PLM_DTYPE_F32 && strategy->update == PLM_UPDATE_LATE &&
+                 strategy->precision == PLM_DTYPE_BF16;
+    strategy->gradient = PLM_DTYPE_BF16;
+    strategy->micro_batch = job->batch;
+    strategy->head_chunks = 1;
+    return whole;
+}
+
+static bool update_early(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    bool late = strategy->update == PLM_UPDATE_LATE && strategy->precision != PLM_DTYPE_F16;
+    strategy->gradient = PLM_DTYPE_F32;
+    strategy->update = PLM_UPDATE_EARLY;
+    strategy->micro_batch = job->batch;
+    return late;
+}
+
+/* One sequence an update is another training: stated as such. */
+static bool update_early_alone(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    bool several = job->batch > 1;
+    job->batch = 1;
+    return update_early(r, job, strategy) && several;
+}
+
+static bool halve_gradients_alone(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    bool several = job->batch > 1;
+    job->batch = 1;
+    return halve_gradients(r, job, strategy) && several;
+}
+
+static bool halve_sequence(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    (void)strategy;
+    job->sequence = (job->sequence + 1) / 2;
+    return true;
+}
+
+static bool take_sgd(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    (void)strategy;
+    bool moments = job->optimizer != PLM_OPTIMIZER_SGD;
+    job->optimizer = PLM_OPTIMIZER_SGD;
+    return moments;
+}
+
+static const struct {
+    const char *what;
+    change *make;
+} changes[] = {
+    {"a micro-batch that the plan chooses", open_micro_batch},
+    {"recompute that the plan chooses", open_recompute},
+    {"head chunks that the plan chooses", open_chunks},
+    {"fused attention", fuse_attention},
+    {"all of these, as the plan chooses", open_all},
+    {"16 bits with fp32 masters", halve_precision},
+    {"gradients in bf16", halve_gradients},
+    {"gradients in bf16, a batch of 1", halve_gradients_alone},
+    {"each parameter updated early, no clipping", update_early},
+    {"updated early, no clipping, a batch of 1", update_early_alone},
+    {"sequences half as long", halve_sequence},
+    {"sgd, which holds one moment less", take_sgd},
+};
+
+enum { CHANGE_COUNT = sizeof changes / sizeof *changes };
+
+_Static_assert((int)CHANGE_COUNT <= (int)PLM_ALTERNATIVES_MAX, "a row for each treatment");
 
 static plm_status add_changes(const request *r)
 {
-    plm_job job = *r->job;
-    job.sequence = (job.sequence + 1) / 2;
-    PLM_TRY(add_treatment(r, "sequences half as long", &job, r->open));
-    job = *r->job;
-    job.optimizer = PLM_OPTIMIZER_SGD;
-    return add_treatment(r, "sgd, which holds one moment less", &job, r->open);
+    for (int i = 0; i < CHANGE_COUNT; i++) {
+        plm_job job = *r->job;
+        plm_strategy strategy = *r->open;
+        if (changes[i].make(r, &job, &strategy))
+            PLM_TRY(add_treatment(r, changes[i].what, &job, &strategy));
+    }
+    return PLM_OK;
 }
 
 /* ---- of a strategy as it stands ------------------------------------------------------------- */
@@ -228,6 +352,24 @@ static plm_status add_heavier_rungs(const request *r)
     return PLM_OK;
 }
 
+/* Of a strategy whose window is whole already; elsewhere these cannot be planned. */
+static plm_status add_lighter_state(const request *r)
+{
+    plm_job job = *r->job;
+    plm_strategy other = *r->open;
+    if (halve_precision(r, &job, &other))
+        PLM_TRY(add_cure(r, "16 bits with fp32 masters", &other));
+    other = *r->open;
+    if (r->open->micro_batch != job.batch)
+        return PLM_OK;
+    if (halve_gradients(r, &job, &other))
+        PLM_TRY(add_cure(r, "gradients in bf16", &other));
+    other = *r->open;
+    return update_early(r, &job, &other)
+               ? add_cure(r, "each parameter updated early, no clipping", &other)
+               : PLM_OK;
+}
+
 static plm_status add_cures(const request *r)
 {
     plm_strategy other = *r->open;
@@ -240,6 +382,7 @@ static plm_status add_cures(const request *r)
     other = *r->open;
     other.attention = PLM_ATTENTION_FUSED;
     PLM_TRY(add_cure(r, "fused attention", &other));
+    PLM_TRY(add_lighter_state(r));
     if (job.optimizer == PLM_OPTIMIZER_SGD)
         return PLM_OK;
     job.optimizer = PLM_OPTIMIZER_SGD;
@@ -296,7 +439,6 @@ static plm_status tell_alternatives(const request *r)
         PLM_TRY(add_chunks(r));
         PLM_TRY(add_attention(r));
     } else {
-        PLM_TRY(add_openings(r));
         PLM_TRY(add_changes(r));
     }
     qsort(advice->alternatives, (size_t)advice->alternative_count, sizeof *advice->alternatives,
