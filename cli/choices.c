@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "plimsoll/size.h"
+
 /* What the words of a choice stand for, in the lists' order. */
 static const plm_attention_form attentions[] = {
 #define ATTENTION_ROW(name, text) PLM_ATTENTION_##name,
@@ -54,20 +56,53 @@ void cli_enlarge(plm_model *model, int64_t sequence)
     model->context = sequence;
 }
 
-plm_status cli_request_open(const cli_choices *choices, const char *model, cli_request *request)
+static plm_status open_here(const cli_choices *choices, cli_request *request)
 {
     const plm_device_profile *profile = NULL;
+    plm_status status = cli_profile(choices->profile, &request->rates, &profile);
+    if (status == PLM_OK)
+        status = plm_device_create_cpu(cli_threads(choices->threads), 0, &request->device);
+    if (status == PLM_OK)
+        plm_device_use_profile(request->device, profile);
+    return status;
+}
+
+static plm_status open_target(const cli_choices *choices, cli_request *request)
+{
+    plm_status status = plm_device_profile_find(choices->target, &request->rates);
+    if (status != PLM_OK)
+        return status;
+    if (choices->threads > 0)
+        request->rates.threads = cli_threads(choices->threads);
+    return plm_device_create_target(&request->rates, &request->device);
+}
+
+/* No plan for a device is over what it has. */
+static void settle_budget(const cli_choices *choices, cli_request *request)
+{
+    char wanted[PLM_SIZE_TEXT], found[PLM_SIZE_TEXT];
+    size_t memory = choices->target ? request->rates.memory_bytes : 0;
+    request->budget_bytes = choices->budget_bytes;
+    if (memory == 0 || (choices->budget_bytes > 0 && choices->budget_bytes <= memory))
+        return;
+    request->budget_bytes = memory;
+    if (choices->budget_bytes > 0)
+        fprintf(stderr, "plimsoll: the budget of %s is over the %s of %s, which is planned for\n",
+                plm_size_format(choices->budget_bytes, wanted), plm_size_format(memory, found),
+                request->rates.name);
+}
+
+plm_status cli_request_open(const cli_choices *choices, const char *model, cli_request *request)
+{
     request->device = NULL;
     plm_status status = cli_strategy(choices, &request->strategy);
     if (status == PLM_OK)
         status = plm_model_parse(model, &request->model);
     if (status == PLM_OK)
-        status = cli_profile(choices->profile, &request->rates, &profile);
-    if (status == PLM_OK)
-        status = plm_device_create_cpu(cli_threads(choices->threads), 0, &request->device);
+        status = choices->target ? open_target(choices, request) : open_here(choices, request);
     if (status != PLM_OK)
         return status;
-    plm_device_use_profile(request->device, profile);
+    settle_budget(choices, request);
     if (request->strategy.precision == PLM_PRECISION_AUTO)
         request->strategy.precision = plm_device_precision(request->device);
     cli_enlarge(&request->model, choices->sequence);

@@ -48,6 +48,7 @@ typedef struct cli_choices {
     /* the device */
     int64_t threads;     /* 0: as many as the machine has */
     const char *profile; /* a file of rates; NULL: what calibration left */
+    const char *target;  /* the device that is planned for; NULL: this machine */
     size_t budget_bytes; /* 0: none */
     bool json;
 } cli_choices;
@@ -58,7 +59,8 @@ typedef struct cli_choices {
 /* The words of a choice: name, text. */
 #define CLI_ATTENTIONS(ROW)                                                                        \
     ROW(FUSED, "fused")                                                                            \
-    ROW(PLAIN, "plain")
+    ROW(PLAIN, "plain")                                                                            \
+    ROW(AUTO, "auto")
 #define CLI_PRECISIONS(ROW)                                                                        \
     ROW(F32, "fp32")                                                                               \
     ROW(BF16, "bf16")                                                                              \
@@ -85,7 +87,7 @@ typedef struct cli_choices {
 /* The options that every command says in the same words. */
 #define CLI_STRATEGY_ROWS                                                                          \
     CLI_ROW(attention, "attention", CHOICE, "FORM", "fused", CLI_WORDS(CLI_ATTENTIONS),            \
-            "how attention is computed"),                                                          \
+            "how attention is computed; auto: fused, or what the budget asks for"),                \
         CLI_ROW(                                                                                   \
             precision, "precision", CHOICE, "TYPE", "fp32", CLI_WORDS(CLI_PRECISIONS),             \
             "of weights and activations; 16 bits come with fp32 masters, auto is the best that "   \
@@ -112,7 +114,13 @@ typedef struct cli_choices {
 #define CLI_BUDGET(help)  CLI_ROW(budget_bytes, "budget", SIZE, "SIZE", NULL, NULL, help)
 #define CLI_THREADS(help) CLI_ROW(threads, "threads", INTEGER, "N", "0", NULL, help)
 #define CLI_PROFILE(help) CLI_ROW(profile, "profile", TEXT, "FILE", NULL, NULL, help)
-#define CLI_JSON(help)    CLI_ROW(json, "json", FLAG, NULL, NULL, NULL, help)
+#define CLI_TARGET                                                                                 \
+    CLI_ROW(                                                                                       \
+        target, "target", TEXT, "NAME", NULL, NULL,                                                \
+        "the device that is planned for, here or not: h200, rtx4090, ... (an unknown name lists "  \
+        "all), or a profile of one's own, ./my.json; goes before --profile; default: this "        \
+        "machine")
+#define CLI_JSON(help) CLI_ROW(json, "json", FLAG, NULL, NULL, NULL, help)
 
 /* Words that several of them share. */
 #define CLI_BATCH_HELP    "sequences in one update"
@@ -153,6 +161,8 @@ typedef struct cli_request {
     plm_job job;        /* training, with whatever else training runs */
     plm_device *device; /* with the profile, when there is one */
     plm_device_profile rates;
+    size_t budget_bytes; /* the line's, at most the target's memory, which it is by itself; 0: none
+                          */
 } cli_request;
 
 /* Reads the choices for the model of that name. cli_request_close frees it; nothing is to be freed

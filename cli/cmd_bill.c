@@ -4,6 +4,7 @@
 
 #include "choices.h"
 #include "plimsoll/export.h"
+#include "plimsoll/size.h"
 #include "plimsoll/tape.h"
 
 typedef struct bill_settings {
@@ -24,6 +25,7 @@ static const plm_option options[] = {
     CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: 1, or what the budget asks for"),
     CLI_BUDGET(CLI_BUDGET_HELP),
     CLI_STRATEGY(CLI_STRATEGY_HELP),
+    CLI_TARGET,
     CLI_PROFILE(CLI_PROFILE_HELP),
     CLI_THREADS(CLI_THREADS_PLAN_HELP),
     {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
@@ -52,19 +54,27 @@ static const plm_syntax syntax = {
         "  plimsoll bill gpt:layers=6,width=384,heads=6,context=256,vocab=256 --budget 256MiB",
 };
 
-/* Plans as training would. When no plan fits the budget, *plan is the smallest one and *refusal
- * says so. */
+/* What is left open, as training would choose it without a budget. */
+static void settle(const plm_job *job, plm_strategy *strategy)
+{
+    if (strategy->micro_batch == 0)
+        strategy->micro_batch = job->batch;
+    if (strategy->head_chunks == 0)
+        strategy->head_chunks = 1;
+    if (strategy->recompute & PLM_RECOMPUTE_AUTO)
+        strategy->recompute = PLM_RECOMPUTE_NONE;
+    if (strategy->attention == PLM_ATTENTION_AUTO)
+        strategy->attention = PLM_ATTENTION_FUSED;
+}
+
+/* Plans as training would: for a budget when the line states one. When no plan fits it, *plan is
+ * the smallest one and *refusal says so. */
 static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t budget_bytes,
                               plm_device *device, plm_plan **plan, plm_error *refusal)
 {
     size_t smallest = 0;
     if (budget_bytes == 0) {
-        if (strategy.micro_batch == 0)
-            strategy.micro_batch = job->batch;
-        if (strategy.head_chunks == 0)
-            strategy.head_chunks = 1;
-        if (strategy.recompute & PLM_RECOMPUTE_AUTO)
-            strategy.recompute = PLM_RECOMPUTE_NONE;
+        settle(job, &strategy);
         return plm_plan_create(job, &strategy, device, plan);
     }
     plm_status status = plm_plan_for_budget(job, &strategy, device, budget_bytes, &smallest, plan);
@@ -74,16 +84,17 @@ static plm_status plan_within(const plm_job *job, plm_strategy strategy, size_t 
     return plm_plan_for_budget(job, &strategy, device, smallest, NULL, plan);
 }
 
-static plm_status make_plan(const cli_request *request, size_t budget_bytes, plm_plan **plan,
+static plm_status make_plan(const cli_request *request, bool has_budget, plm_plan **plan,
                             plm_advice **treatments, plm_error *refusal)
 {
     plm_status status =
-        plan_within(&request->job, request->strategy, budget_bytes, request->device, plan, refusal);
+        plan_within(&request->job, request->strategy, has_budget ? request->budget_bytes : 0,
+                    request->device, plan, refusal);
     if (status != PLM_OK)
         return status;
     plm_plan_summary made = plm_plan_summarize(*plan);
-    return plm_advise_treatments(&request->job, &made.strategy, request->device, budget_bytes,
-                                 treatments);
+    return plm_advise_treatments(&request->job, &made.strategy, request->device,
+                                 request->budget_bytes, treatments);
 }
 
 /* The plan's trace, which the bill holds, as a page. */
@@ -106,11 +117,11 @@ static plm_status write_trace(const plm_plan *plan, const plm_device *device, co
 }
 
 static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments, const char *model,
-                             const bill_settings *settings)
+                             size_t budget_bytes, const bill_settings *settings)
 {
     plm_bill *bill = NULL;
     char *text = NULL;
-    plm_status status = plm_plan_bill(plan, model, settings->choices.budget_bytes, &bill);
+    plm_status status = plm_plan_bill(plan, model, budget_bytes, &bill);
     if (status == PLM_OK)
         bill->treatments = treatments;
     if (status == PLM_OK && settings->report)
@@ -124,6 +135,16 @@ static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments,
     plm_report_free(text);
     plm_bill_destroy(bill);
     return status;
+}
+
+/* Of a plan that nothing was searched for: whether it is over the memory of its target. */
+static int say_no(const plm_plan_summary *plan, const cli_request *request)
+{
+    char peak[PLM_SIZE_TEXT], memory[PLM_SIZE_TEXT];
+    cli_wrong("a peak of %s does not fit the %s of %s; plimsoll plan finds what does",
+              plm_size_format(plan->peak_bytes, peak),
+              plm_size_format(request->budget_bytes, memory), request->rates.name);
+    return CLI_NO;
 }
 
 int cmd_bill(int argc, char **argv)
@@ -140,16 +161,23 @@ int cmd_bill(int argc, char **argv)
     plm_status status = cli_request_open(&settings.choices, operands.items[0], &request);
     if (status != PLM_OK)
         return cli_finish(status);
-    status = make_plan(&request, settings.choices.budget_bytes, &plan, &treatments, &refusal);
+    status = make_plan(&request, settings.choices.budget_bytes > 0, &plan, &treatments, &refusal);
     if (status == PLM_OK && settings.trace)
         status = write_trace(plan, request.device, operands.items[0], settings.trace);
     if (status == PLM_OK)
-        status = print_bill(plan, treatments, operands.items[0], &settings);
+        status = print_bill(plan, treatments, operands.items[0], request.budget_bytes, &settings);
+    plm_plan_summary made = {0};
+    if (status == PLM_OK)
+        made = plm_plan_summarize(plan);
     plm_advice_destroy(treatments);
     plm_plan_destroy(plan);
     cli_request_close(&request);
-    if (status != PLM_OK || refusal.status == PLM_OK)
+    if (status != PLM_OK)
         return cli_finish(status);
-    cli_wrong("%s", refusal.message);
-    return CLI_NO;
+    if (refusal.status != PLM_OK) {
+        cli_wrong("%s", refusal.message);
+        return CLI_NO;
+    }
+    bool fits = request.budget_bytes == 0 || made.peak_bytes <= request.budget_bytes;
+    return fits ? CLI_DONE : say_no(&made, &request);
 }

@@ -39,6 +39,7 @@ static const plm_option options[] = {
     CLI_OPTIMIZER(CLI_OPTIMIZER_SHORT_HELP),
     CLI_THREADS("threads that would compute; 0: as many as the machine has"),
     CLI_BUDGET("also say the largest batch and the longest sequence that fit"),
+    CLI_TARGET,
     CLI_PROFILE(CLI_PROFILE_HELP),
     CLI_JSON(CLI_JSON_HELP),
 };
@@ -81,7 +82,7 @@ static plm_status make_curve(cli_request *request, const curve_settings *setting
         request->strategy.micro_batch = request->job.batch;
     request->job.network = (plm_network){build_enlarged, &request->model};
     plm_status status = plm_curve_create(&request->job, &request->strategy, request->device, axis,
-                                         last, points, settings->choices.budget_bytes, curve);
+                                         last, points, request->budget_bytes, curve);
     if (status == PLM_OK && settings->forecast)
         (*curve)->forecast_x = settings->forecast;
     return status;
@@ -118,7 +119,7 @@ static plm_status measure_curve(const cli_request *request, const curve_settings
     if (!settings->measure)
         return PLM_OK;
     return plm_curve_measure(curve, &request->job, &request->strategy,
-                             cli_threads(settings->choices.threads), settings->choices.budget_bytes,
+                             cli_threads(settings->choices.threads), request->budget_bytes,
                              &observer);
 }
 
@@ -153,6 +154,8 @@ int cmd_curve(int argc, char **argv)
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
         return exit_status;
+    if (settings.measure && settings.choices.target)
+        return cli_wrong("--measure runs on this machine, not on a target; leave one of them out");
     if (settings.axis == PLM_CURVE_SEQUENCE)
         settings.choices.sequence = 0; /* it is what varies */
     plm_status status = cli_request_open(&settings.choices, operands.items[0], &request);

@@ -21,6 +21,7 @@ static const plm_option options[] = {
     CLI_STRATEGY("JSON that fixes choices; goes before the four options above"),
     CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
     CLI_THREADS(CLI_THREADS_PLAN_HELP),
+    CLI_TARGET,
     CLI_PROFILE("rates of the device; default: what plimsoll profile --calibrate measured here"),
     {"save-strategy", PLM_OPTION_TEXT, offsetof(plan_settings, save_strategy), "FILE", NULL, NULL,
      "write the strategy, for train --strategy", NULL},
@@ -36,7 +37,8 @@ static const plm_syntax syntax = {
     .operands_most = 1,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .example = "plimsoll plan gpt2 --batch 32 --budget 6GiB --save-strategy strategy.json",
+    .example = "plimsoll plan gpt2 --batch 32 --budget 6GiB --save-strategy strategy.json\n"
+               "  plimsoll plan gpt2-xl --precision bf16 --target rtx4090",
 };
 
 static plm_status print_advice(const plm_advice *advice, const char *model, bool json)
@@ -59,13 +61,16 @@ int cmd_plan(int argc, char **argv)
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
         return exit_status;
-    if (settings.choices.budget_bytes == 0)
-        return cli_wrong("plan wants --budget SIZE, the memory that may be used, such as 6GiB");
     plm_status status = cli_request_open(&settings.choices, operands.items[0], &request);
     if (status != PLM_OK)
         return cli_finish(status);
-    status = plm_advise(&request.job, &request.strategy, request.device,
-                        settings.choices.budget_bytes, &advice);
+    if (request.budget_bytes == 0) {
+        cli_request_close(&request);
+        return cli_wrong("plan wants --budget SIZE, the memory that may be used, such as 6GiB, or "
+                         "--target NAME, a GPU whose memory it is");
+    }
+    status =
+        plm_advise(&request.job, &request.strategy, request.device, request.budget_bytes, &advice);
     if (status == PLM_OK)
         status = print_advice(advice, operands.items[0], settings.choices.json);
     bool fits = status == PLM_OK && advice->fits;

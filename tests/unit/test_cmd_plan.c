@@ -135,6 +135,85 @@ static void calibration_is_found_by_the_plans_that_follow(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* Without a budget the target's memory is one; a larger one is said and not taken. */
+static void a_target_is_planned_for_within_its_memory(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    plm_device_profile profile;
+    assert_ok(plm_device_profile_find("t4", &profile));
+    json_t *whole = run_json("plan", SMALL " --target t4 --precision auto", 0);
+    assert_int_equal(number(whole, "budget_bytes"), profile.memory_bytes);
+    assert_true(number(whole, "predicted_peak_bytes") > (json_int_t)profile.overhead_bytes);
+    assert_true(json_is_real(json_object_get(whole, "predicted_step_seconds")));
+    const json_t *strategy = json_object_get(whole, "strategy");
+    assert_string_equal(json_string_value(json_object_get(strategy, "precision")), "fp16");
+    json_t *over = run_json("plan", SMALL " --target t4 --precision auto --budget 64GiB", 0);
+    assert_true(json_equal(over, whole));
+    json_decref(over);
+    json_decref(whole);
+    assert_int_equal(run_program("plan " SMALL " --target t4 --budget 64GiB", to_error, output), 0);
+    assert_non_null(strstr(output, "the budget of 64.00 GiB is over the 14.56 GiB of t4"));
+}
+
+static void a_profile_of_ones_own_is_a_target(void **state)
+{
+    (void)state;
+    char path[SCRATCH_BYTES + 32], arguments[SCRATCH_BYTES + 128];
+    plm_device_profile profile;
+    assert_ok(plm_device_profile_find("l4", &profile));
+    profile.memory_bytes = (size_t)2 << 30;
+    snprintf(path, sizeof path, "%s/own.json", folder);
+    assert_ok(plm_device_profile_save(&profile, path));
+    snprintf(arguments, sizeof arguments, SMALL " --target %s", path);
+    json_t *root = run_json("plan", arguments, 0);
+    assert_int_equal(number(root, "budget_bytes"), (size_t)2 << 30);
+    json_decref(root);
+}
+
+/* 18 bytes a parameter are 26.1 GiB. */
+static void what_would_make_gpt2_xl_fit_a_4090_is_told(void **state)
+{
+    (void)state;
+    json_t *root = run_json("plan", "gpt2-xl --precision bf16 --batch 1 --target rtx4090", 1);
+    const json_t *treatments = json_object_get(root, "treatments");
+    bool early = false, gradients = false;
+    for (size_t i = 0; i < json_array_size(treatments); i++) {
+        const json_t *treatment = json_array_get(treatments, i);
+        const char *what = json_string_value(json_object_get(treatment, "what"));
+        bool fits = json_is_true(json_object_get(treatment, "fits"));
+        early |= strstr(what, "updated early") && fits;
+        gradients |= strstr(what, "gradients in bf16") &&
+                     number(treatment, "peak_bytes") < number(root, "smallest_budget_bytes");
+    }
+    assert_true(early && gradients);
+    json_decref(root);
+}
+
+static void a_bill_is_held_against_its_targets_memory(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    char path[SCRATCH_BYTES + 32], arguments[SCRATCH_BYTES + 128];
+    plm_device_profile profile;
+    assert_ok(plm_device_profile_find("l4", &profile));
+    profile.memory_bytes = profile.overhead_bytes + 100000;
+    snprintf(path, sizeof path, "%s/tiny.json", folder);
+    assert_ok(plm_device_profile_save(&profile, path));
+    snprintf(arguments, sizeof arguments, SMALL " --target %s", path);
+    json_t *root = run_json("bill", arguments, 1);
+    assert_true(json_is_false(json_object_get(root, "fits")));
+    json_decref(root);
+    snprintf(arguments, sizeof arguments, "bill " SMALL " --target %s", path);
+    assert_int_equal(run_program(arguments, to_error, output), 1);
+    assert_non_null(strstr(output, "does not fit the 710.9 MiB of l4"));
+    root = run_json("bill", SMALL " --target rtx4090 --attention auto", 0);
+    assert_true(json_is_true(json_object_get(root, "fits")));
+    json_decref(root);
+    root = run_json("curve", SMALL " --target rtx4090", 0);
+    json_decref(root);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
@@ -148,6 +227,12 @@ static void wrong_use_is_refused(void **state)
         {"profile", "MODEL"},
         {"profile " SMALL " --calibrate", "--calibrate"},
         {"profile " SMALL " --recompute auto", "choices"},
+        {"profile " SMALL " --attention auto", "choices"},
+        {"plan " SMALL " --target h2000", "unknown target 'h2000'; known are h200, h100"},
+        {"plan " SMALL " --target ./nowhere.json", "nowhere.json"},
+        {"plan " SMALL " --target cpu", "--budget"},
+        {"curve " SMALL " --target h200 --measure", "not on a target"},
+        {"plan " SMALL " --target t4 --precision bf16", "t4 does not run bf16; it runs fp16"},
     };
     char output[OUTPUT_BYTES];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -164,6 +249,10 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_exit_status_one_with_what_would_help),
         cmocka_unit_test(a_saved_strategy_trains_with_the_planned_peak),
         cmocka_unit_test(calibration_is_found_by_the_plans_that_follow),
+        cmocka_unit_test(a_target_is_planned_for_within_its_memory),
+        cmocka_unit_test(a_profile_of_ones_own_is_a_target),
+        cmocka_unit_test(what_would_make_gpt2_xl_fit_a_4090_is_told),
+        cmocka_unit_test(a_bill_is_held_against_its_targets_memory),
         cmocka_unit_test(wrong_use_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
