@@ -131,7 +131,8 @@ static size_t place(const bench *b, const bench_row *row, op_run *run)
         if (!word)
             continue;
         plm_operand *operand = operand_at(&run->launch, i);
-        int64_t count = shape_operand(&row->n, word, operand);
+        int64_t count =
+            shape_operand(&row->n, (op_types){PLM_DTYPE_F32, PLM_DTYPE_F32}, word, operand);
         operand->data = b->arena + at;
         for (int64_t e = 0; e < count; e++)
             if (operand->dtype == PLM_DTYPE_I32)
@@ -320,7 +321,9 @@ int main(int count, char **arguments)
                         .beta2 = 0.95f,
                         .epsilon = 1e-8f,
                         .clip_norm = 1.0f,
+                        .loss_scale = 1.0f,
                         .clip_scale = 1.0f,
+                        .gradient_factor = 1.0f,
                         .update_count = 1}};
     check(plm_device_create_cpu(count > 1 ? atoi(arguments[1]) : 0, 0, &b.device));
     choose_kernels(b.device, count > 2 ? arguments[2] : NULL);

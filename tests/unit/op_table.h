@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The operands of every operation, as words, for tests and benchmarks: a letter an extent, 3C three
- * times C, # int32. R rows are B T here.
+ * times C; before it # int32, ! fp32, ~ the type of gradients, else the precision. R rows are B T
+ * here.
  */
 #ifndef PLM_OP_TABLE_H
 #define PLM_OP_TABLE_H
 
+#include "base/half.h"
 #include "device/device.h"
 
 typedef struct extents {
@@ -34,42 +36,42 @@ typedef struct op_words {
 static const op_words op_table[PLM_OP_COUNT] = {
     ROW(EMBEDDING, "embedding", IN("#BT", "VC"), OUT("BTC")),
     ROW(POSITION, "position", IN("BTC", "PC"), OUT("BTC")),
-    ROW(LAYER_NORM, "layer norm", IN("BTC", "C", "C"), OUT("BTC", "BT", "BT")),
+    ROW(LAYER_NORM, "layer norm", IN("BTC", "C", "C"), OUT("BTC", "!BT", "!BT")),
     ROW(LINEAR, "linear", IN("BTK", "NK", "N"), OUT("BTN")),
     ROW(GELU, "gelu", IN("BTC"), OUT("BTC")),
     ROW(GELU_EXACT, "exact gelu", IN("BTC"), OUT("BTC")),
     ROW(ADD, "add", IN("BTC", "BTC"), OUT("BTC")),
     ROW(DROPOUT, "dropout", IN("BTC"), OUT("BTC")),
-    ROW(ATTENTION, "attention", IN("BT3C"), OUT("BTC", "BHT")),
+    ROW(ATTENTION, "attention", IN("BT3C"), OUT("BTC", "!BHT")),
     ROW(ATTENTION_SCORES, "attention scores", IN("BT3C"), OUT("BHTT")),
     ROW(SOFTMAX, "softmax", IN("BHTT"), OUT("BHTT")),
     ROW(ATTENTION_APPLY, "attention apply", IN("BHTT", "BT3C"), OUT("BTC")),
     ROW(SELECT, "select", IN("BTC"), OUT("BC")),
-    ROW(CROSS_ENTROPY, "cross entropy", IN("BTV", "#BT"), OUT("BT", "BT")),
-    ROW(LOSS_SUM, "loss sum", IN("BT")),
-    ROW(EMBEDDING_GRAD, "embedding grad", IN("#BT", "BTC"), EFFECT("VC")),
-    ROW(POSITION_GRAD, "position grad", IN("BTC"), EFFECT("PC")),
-    ROW(LAYER_NORM_GRAD_INPUT, "layer norm grad input", IN("BTC", "BTC", "C", "BT", "BT"),
+    ROW(CROSS_ENTROPY, "cross entropy", IN("BTV", "#BT"), OUT("!BT", "!BT")),
+    ROW(LOSS_SUM, "loss sum", IN("!BT")),
+    ROW(EMBEDDING_GRAD, "embedding grad", IN("#BT", "BTC"), EFFECT("~VC")),
+    ROW(POSITION_GRAD, "position grad", IN("BTC"), EFFECT("~PC")),
+    ROW(LAYER_NORM_GRAD_INPUT, "layer norm grad input", IN("BTC", "BTC", "C", "!BT", "!BT"),
         OUT("BTC")),
-    ROW(LAYER_NORM_GRAD_WEIGHT, "layer norm grad weight", IN("BTC", "BTC", "BT", "BT"),
-        EFFECT("C", "C")),
+    ROW(LAYER_NORM_GRAD_WEIGHT, "layer norm grad weight", IN("BTC", "BTC", "!BT", "!BT"),
+        EFFECT("~C", "~C")),
     ROW(LINEAR_GRAD_INPUT, "linear grad input", IN("BTN", "NK"), OUT("BTK")),
-    ROW(LINEAR_GRAD_WEIGHT, "linear grad weight", IN("BTK", "BTN"), EFFECT("NK")),
-    ROW(LINEAR_GRAD_BIAS, "linear grad bias", IN("BTN"), EFFECT("N")),
+    ROW(LINEAR_GRAD_WEIGHT, "linear grad weight", IN("BTK", "BTN"), EFFECT("~NK")),
+    ROW(LINEAR_GRAD_BIAS, "linear grad bias", IN("BTN"), EFFECT("~N")),
     ROW(GELU_GRAD, "gelu grad", IN("BTC", "BTC"), OUT("BTC")),
     ROW(GELU_EXACT_GRAD, "exact gelu grad", IN("BTC", "BTC"), OUT("BTC")),
-    ROW(ATTENTION_GRAD, "attention grad", IN("BTC", "BT3C", "BTC", "BHT"), OUT("BT3C")),
+    ROW(ATTENTION_GRAD, "attention grad", IN("BTC", "BT3C", "BTC", "!BHT"), OUT("BT3C")),
     ROW(ATTENTION_GRAD_PROBS, "attention grad probs", IN("BTC", "BT3C"), OUT("BHTT")),
     ROW(SOFTMAX_GRAD, "softmax grad", IN("BHTT", "BHTT"), OUT("BHTT")),
     ROW(ATTENTION_GRAD_QKV, "attention grad qkv", IN("BTC", "BT3C", "BHTT", "BHTT"), OUT("BT3C")),
-    ROW(CROSS_ENTROPY_GRAD, "cross entropy grad", IN("BTV", "#BT", "BT"), OUT("BTV")),
-    ROW(GRADIENT_NORM, "gradient norm", IN("VC", "PC", "C")),
-    ROW(GRADIENT_PART, "gradient part", IN("VC")),
-    ROW(ADAMW, "adamw", IN("VC"), EFFECT("VC", "VC", "VC")),
-    ROW(SGD, "sgd", IN("VC"), EFFECT("VC", "VC")),
-    ROW(CAST, "cast", IN("VC"), EFFECT("VC")),
-    ROW(INIT_NORMAL, "init normal", EFFECT("VC")),
-    ROW(INIT_CONSTANT, "init constant", EFFECT("VC")),
+    ROW(CROSS_ENTROPY_GRAD, "cross entropy grad", IN("BTV", "#BT", "!BT"), OUT("BTV")),
+    ROW(GRADIENT_NORM, "gradient norm", IN("~VC", "~PC", "~C")),
+    ROW(GRADIENT_PART, "gradient part", IN("~VC")),
+    ROW(ADAMW, "adamw", IN("~VC"), EFFECT("!VC", "!VC", "!VC")),
+    ROW(SGD, "sgd", IN("~VC"), EFFECT("!VC", "!VC")),
+    ROW(CAST, "cast", IN("!VC"), EFFECT("VC")),
+    ROW(INIT_NORMAL, "init normal", EFFECT("!VC")),
+    ROW(INIT_CONSTANT, "init constant", EFFECT("!VC")),
 };
 
 #undef IN
@@ -116,15 +118,33 @@ static inline int64_t extent_of(const extents *n, char letter)
     }
 }
 
-/* Shape and contiguous strides from a word; returns the number of elements. */
-static inline int64_t shape_operand(const extents *n, const char *word, plm_operand *operand)
+/* What a launch stores its tensors as. */
+typedef struct op_types {
+    plm_dtype precision, gradient;
+} op_types;
+
+static inline plm_dtype dtype_of(op_types types, char mark)
 {
-    *operand = (plm_operand){.dtype = *word == '#' ? PLM_DTYPE_I32 : PLM_DTYPE_F32};
+    switch (mark) {
+    case '#':
+        return PLM_DTYPE_I32;
+    case '!':
+        return PLM_DTYPE_F32;
+    default:
+        return mark == '~' ? types.gradient : types.precision;
+    }
+}
+
+/* Shape and contiguous strides from a word; returns the number of elements. */
+static inline int64_t shape_operand(const extents *n, op_types types, const char *word,
+                                    plm_operand *operand)
+{
+    *operand = (plm_operand){.dtype = dtype_of(types, *word)};
     int64_t factor = 1, count = 1;
     for (; *word; word++) {
         if (*word == '3')
             factor = 3;
-        else if (*word != '#') {
+        else if (*word != '#' && *word != '!' && *word != '~') {
             operand->shape[operand->rank++] = factor * extent_of(n, *word);
             factor = 1;
         }
@@ -134,6 +154,32 @@ static inline int64_t shape_operand(const extents *n, const char *word, plm_oper
         count *= operand->shape[i];
     }
     return count;
+}
+
+static inline size_t element_bytes(const plm_operand *operand)
+{
+    return operand->dtype == PLM_DTYPE_BF16 || operand->dtype == PLM_DTYPE_F16 ? 2 : 4;
+}
+
+/* Element e, of a floating point type. */
+static inline float value_of(const plm_operand *operand, int64_t e)
+{
+    const uint16_t *halves = operand->data;
+    return operand->dtype == PLM_DTYPE_BF16  ? plm_from_bf16(halves[e])
+           : operand->dtype == PLM_DTYPE_F16 ? plm_from_fp16(halves[e])
+                                             : ((const float *)operand->data)[e];
+}
+
+/* Rounds. */
+static inline void set_value(const plm_operand *operand, int64_t e, float value)
+{
+    uint16_t *halves = operand->data;
+    if (operand->dtype == PLM_DTYPE_BF16)
+        halves[e] = plm_to_bf16(value);
+    else if (operand->dtype == PLM_DTYPE_F16)
+        halves[e] = plm_to_fp16(value);
+    else
+        ((float *)operand->data)[e] = value;
 }
 
 #endif

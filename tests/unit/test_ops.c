@@ -2,7 +2,8 @@
 /*
  * The CPU's kernels, from one table of operations: against the double-precision reference, with
  * every instruction set of this machine, on one and two threads, in place where ops.def allows it,
- * with canaries around every operand and the workspace, empty, and against finite differences.
+ * with canaries around every operand and the workspace, empty, and against finite differences; most
+ * of it for every type that tensors and gradients are stored in.
  */
 #include "unit/test.h"
 
@@ -110,17 +111,17 @@ static void fill_operands(fixture *f, uint64_t seed)
                         (f->launch.kind == PLM_OP_LAYER_NORM_GRAD_WEIGHT && i == 3);
         for (int64_t e = 0; operand->rank > 0 && e < count; e++) {
             float x = (float)(2 * next_number(&index));
-            ((float *)operand->data)[e] = positive ? fabsf(x) : x;
+            set_value(operand, e, positive ? fabsf(x) : x);
         }
     }
 }
 
 /* Zero where a causal tensor [B,H,T,T] has keys after the query: probabilities are never there. */
-static void zero_future(const extents *n, float *square)
+static void zero_future(const extents *n, const plm_operand *square)
 {
     for (int64_t row = 0; row < n->B * n->H * n->T; row++)
         for (int64_t j = row % n->T + 1; j < n->T; j++)
-            square[row * n->T + j] = 0;
+            set_value(square, row * n->T + j, 0);
 }
 
 /* Attention's saved outputs must belong to its input, or e^(score - lse) means nothing. */
@@ -128,19 +129,19 @@ static void fill_consistently(fixture *f)
 {
     const extents *n = &f->truth.n;
     if (f->launch.attr.causal && f->launch.kind == PLM_OP_ATTENTION_APPLY)
-        zero_future(n, f->launch.in[0].data);
+        zero_future(n, &f->launch.in[0]);
     if (f->launch.attr.causal && f->launch.kind == PLM_OP_ATTENTION_GRAD_QKV) {
-        zero_future(n, f->launch.in[2].data);
-        zero_future(n, f->launch.in[3].data);
+        zero_future(n, &f->launch.in[2]);
+        zero_future(n, &f->launch.in[3]);
     }
     if (f->launch.kind != PLM_OP_ATTENTION_GRAD)
         return;
-    const float *qkv = f->launch.in[1].data;
+    const plm_operand *qkv = &f->launch.in[1];
     float *lse = f->launch.in[3].data;
     reference r = {.n = *n, .attr = f->launch.attr};
     double *wide = calloc((size_t)(plm_operand_count(&f->launch.in[1]) + 1), sizeof *wide);
     for (int64_t i = 0; i < plm_operand_count(&f->launch.in[1]); i++)
-        wide[i] = (double)qkv[i];
+        wide[i] = (double)value_of(qkv, i);
     for (int64_t row = 0; row < n->B * n->H * n->T; row++) {
         double sum = 0;
         for (int64_t j = 0; j < n->T; j++)
@@ -150,7 +151,7 @@ static void fill_consistently(fixture *f)
     free(wide);
 }
 
-/* The fp32 operands as they are now become the reference's. */
+/* The operands as they are now become the reference's. */
 static void widen(fixture *f)
 {
     double *next = f->doubles;
@@ -171,7 +172,7 @@ static void widen(fixture *f)
         }
         *to = next;
         for (int64_t e = 0; e < elements; e++)
-            *next++ = (double)((float *)operand->data)[e];
+            *next++ = (double)value_of(operand, e);
     }
 }
 
@@ -195,8 +196,8 @@ static plm_step_record step_record(void)
                              .update_count = 2};
 }
 
-static void fixture_open(fixture *f, plm_device *device, plm_op_kind kind, extents n,
-                         plm_op_attr attr)
+static void fixture_open_as(fixture *f, plm_device *device, plm_op_kind kind, extents n,
+                            plm_op_attr attr, op_types types)
 {
     *f = (fixture){.words = &op_table[kind], .step = step_record()};
     f->launch = (plm_launch){.kind = kind, .attr = attr, .step = &f->step};
@@ -205,9 +206,10 @@ static void fixture_open(fixture *f, plm_device *device, plm_op_kind kind, exten
     size_t at = CANARY;
     for (int i = 0; i < OPERANDS; i++)
         if (word_at(f->words, i)) {
-            int64_t count = shape_operand(&n, word_at(f->words, i), operand_at(&f->launch, i));
+            plm_operand *operand = operand_at(&f->launch, i);
+            int64_t count = shape_operand(&n, types, word_at(f->words, i), operand);
             f->start[i] = at;
-            f->bytes[i] = (size_t)count * 4;
+            f->bytes[i] = (size_t)count * element_bytes(operand);
             elements += count;
             at += plm_granules(f->bytes[i]) + CANARY;
         }
@@ -225,6 +227,12 @@ static void fixture_open(fixture *f, plm_device *device, plm_op_kind kind, exten
     fill_operands(f, (uint64_t)kind);
     fill_consistently(f);
     widen(f);
+}
+
+static void fixture_open(fixture *f, plm_device *device, plm_op_kind kind, extents n,
+                         plm_op_attr attr)
+{
+    fixture_open_as(f, device, kind, n, attr, (op_types){PLM_DTYPE_F32, PLM_DTYPE_F32});
 }
 
 static void fixture_close(fixture *f)
@@ -256,15 +264,30 @@ static void assert_canaries(const fixture *f)
     }
 }
 
-/* Largest distance to the reference, as a share of the tensor's largest value (at least 1). */
-static double distance(const float *x, const double *truth, int64_t count)
+/* Largest relative error of rounding a result to a type, and the largest error near 0, where the
+ * numbers of fp16 stand no closer. */
+static double rounding(plm_dtype dtype)
+{
+    return dtype == PLM_DTYPE_BF16 ? 0x1p-8 : dtype == PLM_DTYPE_F16 ? 0x1p-11 : 0;
+}
+
+static double rounding_near_zero(plm_dtype dtype)
+{
+    return dtype == PLM_DTYPE_F16 ? 0x1p-25 : 0;
+}
+
+/* Largest distance to the reference beyond the one rounding that storing a result costs, as a share
+ * of the tensor's largest value (at least 1). */
+static double distance(const plm_operand *x, const double *truth, int64_t count)
 {
     double largest = 1, worst = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (isinf(truth[i]) && (double)x[i] == truth[i])
+        double found = (double)value_of(x, i);
+        if (isinf(truth[i]) && found == truth[i])
             continue;
         largest = fmax(largest, fabs(truth[i]));
-        double off = fabs((double)x[i] - truth[i]);
+        double allowed = rounding(x->dtype) * fabs(truth[i]) + rounding_near_zero(x->dtype);
+        double off = fabs(found - truth[i]) - allowed;
         worst = off <= worst ? worst : off; /* a NaN stays */
     }
     return worst / largest;
@@ -276,13 +299,13 @@ static void assert_matches(fixture *f, double tolerance)
         plm_operand *operand = operand_at(&f->launch, i);
         int64_t *count;
         double **truth = double_at(&f->truth, i, &count);
-        if (operand->rank == 0 || operand->dtype != PLM_DTYPE_F32)
+        if (operand->rank == 0 || operand->dtype == PLM_DTYPE_I32)
             continue;
-        double off = distance(operand->data, *truth, *count);
+        double off = distance(operand, *truth, *count);
         if (!(off <= tolerance))
-            fail_msg("%s, operand %d of B=%d T=%d C=%d H=%d V=%d: off by %g", f->words->name, i,
-                     (int)f->truth.n.B, (int)f->truth.n.T, (int)f->truth.n.C, (int)f->truth.n.H,
-                     (int)f->truth.n.V, off);
+            fail_msg("%s, operand %d (%s) of B=%d T=%d C=%d H=%d V=%d: off by %g", f->words->name,
+                     i, plm_dtype_text(operand->dtype), (int)f->truth.n.B, (int)f->truth.n.T,
+                     (int)f->truth.n.C, (int)f->truth.n.H, (int)f->truth.n.V, off);
     }
     const plm_step_record *step = &f->step, *truth = &f->truth.step;
     assert_true(fabs(step->loss_sum - truth->loss_sum) < 1e-9);
@@ -315,6 +338,15 @@ static plm_op_attr attributes(const extents *n, bool causal, bool accumulate)
                          .decay = accumulate};
 }
 
+/* What tensors and gradients are stored as; fp32 throughout is the first. */
+static const op_types all_types[] = {
+    {PLM_DTYPE_F32, PLM_DTYPE_F32},   {PLM_DTYPE_BF16, PLM_DTYPE_F32},
+    {PLM_DTYPE_BF16, PLM_DTYPE_BF16}, {PLM_DTYPE_F16, PLM_DTYPE_F32},
+    {PLM_DTYPE_F16, PLM_DTYPE_BF16},
+};
+
+enum { TYPES = sizeof all_types / sizeof *all_types };
+
 static plm_device *open_device(int threads)
 {
     plm_device *device = NULL;
@@ -323,10 +355,10 @@ static plm_device *open_device(int threads)
 }
 
 static void compare_with_reference(plm_device *device, plm_op_kind kind, const extents *n,
-                                   int variant)
+                                   int variant, op_types types)
 {
     fixture f;
-    fixture_open(&f, device, kind, *n, attributes(n, variant & 1, variant >> 1));
+    fixture_open_as(&f, device, kind, *n, attributes(n, variant & 1, variant >> 1), types);
     references[f.launch.kind](&f.truth);
     run_op(device, &f.launch);
     assert_matches(&f, 1e-5);
@@ -334,17 +366,29 @@ static void compare_with_reference(plm_device *device, plm_op_kind kind, const e
     fixture_close(&f);
 }
 
-static void every_kernel_of_every_instruction_set_matches_the_reference(void **state)
+/* The library's products do not know the instruction set: they run with the first one. */
+static void compare_types_with_reference(plm_device *device, int set, op_types types)
+{
+    bool plain = types.precision == PLM_DTYPE_F32; /* else neither or both of causal, accumulate */
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        for (int shape = 0; shape < SHAPES; shape++)
+            for (int variant = 0; variant < 4; variant += plain ? 1 : 3)
+                if ((set == 0 && types.precision == PLM_DTYPE_F32 &&
+                     types.gradient == PLM_DTYPE_F32) ||
+                    !plm__products_run((plm_op_kind)kind))
+                    compare_with_reference(device, (plm_op_kind)kind, &shapes[shape], variant,
+                                           types);
+}
+
+static void every_kernel_of_every_instruction_set_and_type_matches_the_reference(void **state)
 {
     (void)state;
     plm_device *device = open_device(2);
     const plm_cpu_kernels *kernels;
     for (int set = 0; (kernels = plm__cpu_kernels_at(set)); set++) {
         plm__cpu_use_kernels(device, kernels);
-        for (int kind = 0; kind < PLM_OP_COUNT; kind++)
-            for (int shape = 0; shape < SHAPES; shape++)
-                for (int variant = 0; variant < 4; variant++)
-                    compare_with_reference(device, (plm_op_kind)kind, &shapes[shape], variant);
+        for (int types = 0; types < TYPES; types++)
+            compare_types_with_reference(device, set, all_types[types]);
     }
     plm_device_destroy(device);
 }
@@ -383,13 +427,30 @@ static void the_table_of_kernels_covers_every_operation(void **state)
 }
 
 /* Runs the operation on its own fixture and keeps a copy of everything it wrote. */
-static char *result_of(plm_device *device, plm_op_kind kind, const extents *n, fixture *f)
+static char *result_of(plm_device *device, plm_op_kind kind, const extents *n, op_types types,
+                       fixture *f)
 {
-    fixture_open(f, device, kind, *n, attributes(n, true, true));
+    fixture_open_as(f, device, kind, *n, attributes(n, true, true), types);
     run_op(device, &f->launch);
     char *copy = malloc(f->start[OPERANDS]);
     memcpy(copy, f->block, f->start[OPERANDS]);
     return copy;
+}
+
+static void assert_same_bits(plm_device *one, plm_device *three, plm_op_kind kind, const extents *n,
+                             op_types types)
+{
+    fixture f, g;
+    char *first = result_of(one, kind, n, types, &f);
+    char *second = result_of(three, kind, n, types, &g);
+    if (memcmp(first, second, f.start[OPERANDS]) != 0)
+        fail_msg("%s in %s depends on the number of threads", f.words->name,
+                 plm_dtype_text(types.precision));
+    assert_memory_equal(&f.step, &g.step, sizeof f.step);
+    free(first);
+    free(second);
+    fixture_close(&f);
+    fixture_close(&g);
 }
 
 static void results_are_the_same_bits_on_any_number_of_threads(void **state)
@@ -397,46 +458,42 @@ static void results_are_the_same_bits_on_any_number_of_threads(void **state)
     (void)state;
     plm_device *one = open_device(1), *three = open_device(3);
     extents n = {.B = 4, .T = 130, .C = 80, .H = 4, .V = 300, .K = 64, .N = 96, .P = 130};
-    for (int kind = 0; kind < PLM_OP_COUNT; kind++) {
-        if (plm__products_run((plm_op_kind)kind))
-            continue;
-        fixture f, g;
-        char *first = result_of(one, (plm_op_kind)kind, &n, &f);
-        char *second = result_of(three, (plm_op_kind)kind, &n, &g);
-        if (memcmp(first, second, f.start[OPERANDS]) != 0)
-            fail_msg("%s depends on the number of threads", f.words->name);
-        assert_memory_equal(&f.step, &g.step, sizeof f.step);
-        free(first);
-        free(second);
-        fixture_close(&f);
-        fixture_close(&g);
-    }
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        for (int types = 0; types < TYPES; types++)
+            if (!plm__products_run((plm_op_kind)kind))
+                assert_same_bits(one, three, (plm_op_kind)kind, &n, all_types[types]);
     plm_device_destroy(one);
     plm_device_destroy(three);
+}
+
+/* The result over input `input` is the result beside it. */
+static void assert_in_place(plm_device *device, plm_op_kind kind, int input, op_types types)
+{
+    const extents *n = &shapes[4];
+    fixture f, g;
+    fixture_open_as(&f, device, kind, *n, attributes(n, true, false), types);
+    fixture_open_as(&g, device, kind, *n, attributes(n, true, false), types);
+    run_op(device, &f.launch);
+    size_t bytes = g.bytes[PLM_OP_INPUTS_MAX];
+    assert_int_equal(bytes, g.bytes[input]);
+    g.launch.out[0].data = g.launch.in[input].data;
+    run_op(device, &g.launch);
+    if (memcmp(f.launch.out[0].data, g.launch.out[0].data, bytes) != 0)
+        fail_msg("%s in %s is wrong over its input %d", f.words->name,
+                 plm_dtype_text(types.precision), input);
+    fixture_close(&f);
+    fixture_close(&g);
 }
 
 static void an_output_may_take_the_place_of_an_input_where_the_table_says_so(void **state)
 {
     (void)state;
     plm_device *device = open_device(2);
-    const extents *n = &shapes[4];
     for (int kind = 0; kind < PLM_OP_COUNT; kind++)
-        for (int input = 0; input < PLM_OP_INPUTS_MAX; input++) {
-            if (!(op_table[kind].overwrites >> input & 1))
-                continue;
-            fixture f, g;
-            fixture_open(&f, device, (plm_op_kind)kind, *n, attributes(n, true, false));
-            fixture_open(&g, device, (plm_op_kind)kind, *n, attributes(n, true, false));
-            run_op(device, &f.launch);
-            size_t bytes = g.bytes[PLM_OP_INPUTS_MAX];
-            assert_int_equal(bytes, g.bytes[input]);
-            g.launch.out[0].data = g.launch.in[input].data;
-            run_op(device, &g.launch);
-            if (memcmp(f.launch.out[0].data, g.launch.out[0].data, bytes) != 0)
-                fail_msg("%s is wrong over its input %d", f.words->name, input);
-            fixture_close(&f);
-            fixture_close(&g);
-        }
+        for (int input = 0; input < PLM_OP_INPUTS_MAX; input++)
+            for (int types = 0; types < TYPES; types++)
+                if (op_table[kind].overwrites >> input & 1)
+                    assert_in_place(device, (plm_op_kind)kind, input, all_types[types]);
     plm_device_destroy(device);
 }
 
@@ -452,9 +509,11 @@ static void empty_tensors_are_fine_and_empty_sums_are_zero(void **state)
     plm_device *device = open_device(2);
     for (int kind = 0; kind < PLM_OP_COUNT; kind++)
         for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
-            for (int variant = 0; variant < 4; variant++)
-                if (kind != PLM_OP_SELECT || empty[i].T > 0)
-                    compare_with_reference(device, (plm_op_kind)kind, &empty[i], variant);
+            for (int variant = 0; variant < 4 * TYPES; variant++)
+                if ((kind != PLM_OP_SELECT || empty[i].T > 0) &&
+                    (variant < 4 || !plm__products_run((plm_op_kind)kind)))
+                    compare_with_reference(device, (plm_op_kind)kind, &empty[i], variant % 4,
+                                           all_types[variant / 4]);
     plm_device_destroy(device);
 }
 
@@ -486,6 +545,36 @@ static void shapes_that_do_not_fit_together_are_refused(void **state)
             assert_int_equal(bytes, 77);
             fixture_close(&f);
         }
+    plm_device_destroy(device);
+}
+
+static void types_mixed_in_one_launch_are_refused_by_name(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(1);
+    const extents *n = &shapes[2];
+    fixture f;
+    size_t bytes = 77;
+    plm_error error;
+    fixture_open_as(&f, device, PLM_OP_GELU_GRAD, *n, attributes(n, true, false), all_types[1]);
+    f.launch.in[1].dtype = PLM_DTYPE_F16;
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_UNSUPPORTED);
+    plm_error_get(&error);
+    assert_string_equal(error.message, "gelu gradient, input 1: wanted bf16, found fp16");
+    fixture_close(&f);
+    fixture_open_as(&f, device, PLM_OP_LAYER_NORM, *n, attributes(n, true, false), all_types[3]);
+    f.launch.out[1].dtype = PLM_DTYPE_F16; /* the mean */
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_UNSUPPORTED);
+    plm_error_get(&error);
+    assert_string_equal(error.message, "layer norm, output 1: wanted fp32, found fp16");
+    fixture_close(&f);
+    fixture_open_as(&f, device, PLM_OP_ADAMW, *n, attributes(n, true, false), all_types[2]);
+    f.launch.in[0].dtype = PLM_DTYPE_F16;
+    assert_int_equal(device->table->workspace(device, &f.launch, &bytes), PLM_ERROR_UNSUPPORTED);
+    plm_error_get(&error);
+    assert_string_equal(error.message, "adamw, input 0: wanted fp32 or bf16, found fp16");
+    assert_int_equal(bytes, 77);
+    fixture_close(&f);
     plm_device_destroy(device);
 }
 
@@ -828,13 +917,14 @@ static void the_normal_distribution_is_right_to_a_few_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel_of_every_instruction_set_matches_the_reference),
+        cmocka_unit_test(every_kernel_of_every_instruction_set_and_type_matches_the_reference),
         cmocka_unit_test(products_whose_rows_meet_in_the_cache_are_packed_and_match_the_reference),
         cmocka_unit_test(the_table_of_kernels_covers_every_operation),
         cmocka_unit_test(results_are_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(an_output_may_take_the_place_of_an_input_where_the_table_says_so),
         cmocka_unit_test(empty_tensors_are_fine_and_empty_sums_are_zero),
         cmocka_unit_test(shapes_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(types_mixed_in_one_launch_are_refused_by_name),
         cmocka_unit_test(a_dimension_that_disagrees_is_named),
         cmocka_unit_test(gradients_agree_with_finite_differences),
         cmocka_unit_test(fused_and_plain_attention_agree_forward_and_backward),

@@ -9,6 +9,8 @@
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
 #include "device/cpu/kernel/attention_tile.h"
+#include "device/cpu/kernel/id_order.h"
+#include "device/cpu/kernel/row_room.h"
 
 typedef struct plm_cpu {
     plm_device base;
@@ -42,14 +44,45 @@ static plm_status plm__cpu_workspace_attention(plm_cpu *cpu, const plm_launch *l
                                                size_t *bytes)
 {
     int64_t width = launch->in[0].shape[2] / 3 / launch->attr.heads;
-    return for_each_thread(cpu, plm_attention_floats(width), bytes);
+    return for_each_thread(cpu, plm_attention_floats(width, plm_is_half(&launch->in[0])), bytes);
 }
 
 static plm_status plm__cpu_workspace_attention_grad(plm_cpu *cpu, const plm_launch *launch,
                                                     size_t *bytes)
 {
     int64_t width = launch->in[1].shape[2] / 3 / launch->attr.heads;
-    return for_each_thread(cpu, plm_attention_grad_floats(width, launch->in[1].shape[1]), bytes);
+    int64_t floats =
+        plm_attention_grad_floats(width, launch->in[1].shape[1], plm_is_half(&launch->in[1]));
+    return for_each_thread(cpu, floats, bytes);
+}
+
+/* qkv is the second input, of all but attention scores. */
+static plm_status plm__cpu_workspace_attention_plain(plm_cpu *cpu, const plm_launch *launch,
+                                                     size_t *bytes)
+{
+    const plm_operand *packed = &launch->in[launch->kind != PLM_OP_ATTENTION_SCORES];
+    int64_t width = packed->shape[2] / 3 / launch->attr.heads;
+    if (plm_is_half(packed))
+        return for_each_thread(cpu, plm_attention_plain_floats(width), bytes);
+    return plm__cpu_workspace_none(cpu, launch, bytes);
+}
+
+static plm_status plm__cpu_workspace_rows(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
+{
+    plm_row_need need = plm_row_need_of(launch->kind);
+    size_t rows = (size_t)need.shared + (size_t)need.each * (size_t)cpu->base.threads;
+    size_t row_bytes = (size_t)plm_row_floats(plm_operand_width(&launch->in[0])) * sizeof(float);
+    return plm_mul_bytes(plm_is_half(&launch->in[0]) ? rows : 0, row_bytes, bytes);
+}
+
+static plm_status plm__cpu_workspace_id_order(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
+{
+    int64_t count = plm_operand_count(&launch->in[0]), vocabulary = launch->effect[0].shape[0];
+    if (!plm_is_half(&launch->effect[0]))
+        return plm__cpu_workspace_none(cpu, launch, bytes);
+    PLM_FAIL_IF(count > INT32_MAX, PLM_ERROR_OVERFLOW, "%s: %lld positions are too many to order",
+                plm__cpu_op_text(launch->kind), (long long)count);
+    return plm_mul_bytes((size_t)plm_id_order_words(count, vocabulary), sizeof(int32_t), bytes);
 }
 
 static workspace_formula *const formulas[PLM_OP_COUNT] = {

@@ -10,7 +10,8 @@
  *
  * Forward, a thread takes a block of queries of one head; backward, a whole head, whose key and
  * value gradients it sums over the blocks in order. Lanes past the last position hold zeros in the
- * turned queries and their results are never stored.
+ * turned queries and their results are never stored. Of 16-bit tensors a block is converted where
+ * it is used and a result is rounded when its sum is whole.
  */
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #include "device/cpu/kernel/attention_tile.h"
 #include "device/cpu/kernel/small_product.h"
 #include "device/cpu/kernel/turn.h"
+#include "device/cpu/kernel/values.h"
 #include "device/cpu/kernel/vector_math.h"
 
 enum { LANE_STEP = 16 }; /* queries are rounded up to this; a multiple of every PLM_LANES */
@@ -73,86 +75,113 @@ static void absorb(running *run, float *tile, int64_t keys, int64_t queries)
     memcpy(run->sum, sum, sizeof sum);
 }
 
-static void scale_rows(float *rows, int64_t row, int64_t count, int64_t width, const float *by)
+static void scale_rows(plm_result rows, int64_t count, int64_t width, const float *by)
 {
     for (int64_t r = 0; r < count; r++)
 #pragma omp simd
         for (int64_t c = 0; c < width; c++)
-            rows[r * row + c] *= by[r];
+            rows.data[r * rows.row + c] *= by[r];
 }
 
-/* One block of queries of one head, [first, first + count). */
-static void attend(const plm_attention_shape *s, const float *q, const float *k, const float *v,
-                   int64_t first, float *out, float *lse, float *scratch)
+/* A thread's workspace, forward. */
+typedef struct rooms {
+    float *turned, *tile;
+    float *rows, *out; /* [64,D] of 16-bit tensors */
+} rooms;
+
+/* Weighs the values of the keys from `keys_at` on into `out`; `tile` holds scores, which become
+ * probabilities. */
+static void attend_tile(const plm_attention_shape *s, const plm_operand *qkv, int64_t values_at,
+                        int64_t count, int64_t keys, running *run, const rooms *room,
+                        plm_result out, bool opens)
 {
-    int64_t count = plm_min(PLM_TILE, s->positions - first);
     int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
-    int64_t end = s->causal ? first + count : s->positions, packed_row = 3 * s->width;
-    float *turned = scratch, *tile = scratch + PLM_TILE * s->head_width;
+    absorb(run, room->tile, keys, queries);
+    if (!opens)
+        scale_rows(out, count, s->head_width, run->fade);
+    plm_block v = plm_block_values(qkv, values_at, 3 * s->width, keys, s->head_width, room->rows,
+                                   s->head_width);
+    plm_small_product(count, s->head_width, keys, (plm_view){room->tile, 1, PLM_TILE}, v.data,
+                      v.row, out.data, out.row, !opens);
+}
+
+/* One block of queries of one head, [first, first + count). q, k and v are its position 0. */
+static void attend(const plm_attention_shape *s, const plm_operand *qkv, int64_t q, int64_t k,
+                   int64_t v, int64_t first, plm_result out, float *lse, const rooms *room)
+{
+    int64_t count = plm_min(PLM_TILE, s->positions - first), width = s->head_width;
+    int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
+    int64_t end = s->causal ? first + count : s->positions, row = 3 * s->width;
     running run;
     for (int i = 0; i < PLM_TILE; i++) {
         run.top[i] = -INFINITY;
         run.sum[i] = 0.0f;
     }
-    turn(q + first * packed_row, packed_row, count, s->head_width, s->scale, turned);
+    plm_block rows = plm_block_values(qkv, q + first * row, row, count, width, room->rows, width);
+    turn(rows.data, rows.row, count, width, s->scale, room->turned);
     for (int64_t j = 0; j < end; j += PLM_TILE) {
         int64_t keys = plm_min(PLM_TILE, end - j);
-        plm_small_product(keys, queries, s->head_width,
-                          (plm_view){k + j * packed_row, packed_row, 1}, turned, PLM_TILE, tile,
-                          PLM_TILE, false);
+        rows = plm_block_values(qkv, k + j * row, row, keys, width, room->rows, width);
+        plm_small_product(keys, queries, width, (plm_view){rows.data, rows.row, 1}, room->turned,
+                          PLM_TILE, room->tile, PLM_TILE, false);
         if (s->causal && j == first)
-            mask_diagonal(tile, keys, -INFINITY);
-        absorb(&run, tile, keys, queries);
-        if (j > 0)
-            scale_rows(out, s->width, count, s->head_width, run.fade);
-        plm_small_product(count, s->head_width, keys, (plm_view){tile, 1, PLM_TILE},
-                          v + j * packed_row, packed_row, out, s->width, j > 0);
+            mask_diagonal(room->tile, keys, -INFINITY);
+        attend_tile(s, qkv, v + j * row, count, keys, &run, room, out, j == 0);
     }
     for (int64_t i = 0; i < count; i++) {
         lse[i] = run.top[i] + logf(run.sum[i]);
         run.fade[i] = 1.0f / run.sum[i];
     }
-    scale_rows(out, s->width, count, s->head_width, run.fade);
+    scale_rows(out, count, width, run.fade);
 }
 
 void KERNEL(attention)(const plm_launch *launch, int threads)
 {
     plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[0]);
-    const float *qkv = launch->in[0].data; /* [B,T,3C] */
-    float *out = launch->out[0].data;      /* [B,T,C] */
-    float *lse = launch->out[1].data;      /* [B,H,T] */
-    float *workspace = launch->workspace;
-    int64_t blocks = (s.positions + PLM_TILE - 1) / PLM_TILE;
+    const plm_operand *qkv = &launch->in[0], *out = &launch->out[0]; /* [B,T,3C], [B,T,C] */
+    float *lse = launch->out[1].data;                                /* [B,H,T] */
+    int64_t blocks = (s.positions + PLM_TILE - 1) / PLM_TILE,
+            block_floats = PLM_TILE * s.head_width;
+    bool half = plm_is_half(qkv);
     /* The longest blocks of queries first, so that the threads end together. */
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t task = 0; task < s.batch * s.heads * blocks; task++) {
         int64_t head = task % (s.batch * s.heads), b = head / s.heads, h = head % s.heads;
         int64_t first = (blocks - 1 - task / (s.batch * s.heads)) * PLM_TILE;
-        attend(&s, qkv + plm_packed_at(&s, b, h, 0), qkv + plm_packed_at(&s, b, h, 1),
-               qkv + plm_packed_at(&s, b, h, 2), first,
-               out + plm_plain_at(&s, b, h) + first * s.width, lse + head * s.positions + first,
-               workspace + omp_get_thread_num() * plm_attention_floats(s.head_width));
+        int64_t at = plm_plain_at(&s, b, h) + first * s.width;
+        float *scratch = (float *)launch->workspace +
+                         omp_get_thread_num() * plm_attention_floats(s.head_width, half);
+        float *rows = scratch + block_floats + PLM_TILE * PLM_TILE;
+        rooms room = {scratch, scratch + block_floats, rows, half ? rows + block_floats : NULL};
+        plm_result made = plm_block_place(out, at, s.width, room.out, s.head_width);
+        attend(&s, qkv, plm_packed_at(&s, b, h, 0), plm_packed_at(&s, b, h, 1),
+               plm_packed_at(&s, b, h, 2), first, made, lse + head * s.positions + first, &room);
+        plm_block_put(out, at, s.width, plm_min(PLM_TILE, s.positions - first), s.head_width, made);
     }
 }
 
-/* One head's tensors in the backward, each at its position 0. */
+/* One head in the backward: where its position 0 lies, the workspace, and the block of queries at
+ * work. */
 typedef struct grad_head {
-    const float *q, *k, *v;                                  /* rows of 3C */
-    const float *dout;                                       /* rows of C */
-    const float *lse;                                        /* [T] */
-    float *dq, *dk, *dv;                                     /* rows of 3C */
-    float *turned_q, *turned_dout, *probs, *dscores, *delta; /* workspace */
+    const plm_operand *dout, *qkv, *out, *dqkv;
+    int64_t q, k, v;  /* in [B,T,3C] */
+    int64_t plain;    /* in [B,T,C] */
+    const float *lse; /* [T] */
+    float *turned_q, *turned_dout, *probs, *dscores, *delta;
+    float *room_q, *room_dout, *room_k, *room_v, *room_dq; /* [64,D] of 16-bit tensors */
+    plm_result dk, dv;                                     /* [T,D] */
+    plm_block q_rows, dout_rows;                           /* [64,D] */
+    plm_result dq;                                         /* [64,D] */
 } grad_head;
 
-/* delta_i = dout_i out_i */
-static void row_products(const float *a, const float *b, int64_t row, int64_t rows, int64_t width,
-                         float *products)
+/* products_i = a_i b_i */
+static void row_products(plm_block a, plm_block b, int64_t rows, int64_t width, float *products)
 {
     for (int64_t r = 0; r < rows; r++) {
         float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
         for (int64_t c = 0; c < width; c++)
-            sum += a[r * row + c] * b[r * row + c];
+            sum += a.data[r * a.row + c] * b.data[r * b.row + c];
         products[r] = sum;
     }
 }
@@ -172,6 +201,21 @@ static void probabilities(float *probs, float *dscores, const float *lse, const 
     }
 }
 
+/* The parts of dk, dv and dq that a tile's probabilities give. */
+static void grad_products(const plm_attention_shape *s, const grad_head *head, plm_block k,
+                          int64_t count, int64_t j, int64_t keys, bool opens_keys)
+{
+    int64_t width = s->head_width;
+    plm_result dk = head->dk, dv = head->dv, dq = head->dq;
+    plm_small_product(keys, width, count, (plm_view){head->probs, PLM_TILE, 1},
+                      head->dout_rows.data, head->dout_rows.row, dv.data + j * dv.row, dv.row,
+                      !opens_keys);
+    plm_small_product(keys, width, count, (plm_view){head->dscores, PLM_TILE, 1}, head->q_rows.data,
+                      head->q_rows.row, dk.data + j * dk.row, dk.row, !opens_keys);
+    plm_small_product(count, width, keys, (plm_view){head->dscores, 1, PLM_TILE}, k.data, k.row,
+                      dq.data, dq.row, j > 0);
+}
+
 /* The tile of queries from i and keys from j. Its part of dq is the first one when j is 0, and of
  * dk and dv when `opens_keys`; these are written, later ones are added. */
 static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64_t i, int64_t j,
@@ -179,70 +223,109 @@ static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64
 {
     int64_t count = plm_min(PLM_TILE, s->positions - i), keys = plm_min(PLM_TILE, s->positions - j);
     int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
-    int64_t width = s->head_width, packed_row = 3 * s->width;
+    int64_t width = s->head_width, row = 3 * s->width;
     float lse[PLM_TILE] = {0}, delta[PLM_TILE] = {0};
     memcpy(lse, head->lse + i, (size_t)count * sizeof *lse);
     memcpy(delta, head->delta + i, (size_t)count * sizeof *delta);
 
-    plm_small_product(keys, queries, width, (plm_view){head->k + j * packed_row, packed_row, 1},
-                      head->turned_q, PLM_TILE, head->probs, PLM_TILE, false);
-    plm_small_product(keys, queries, width, (plm_view){head->v + j * packed_row, packed_row, 1},
-                      head->turned_dout, PLM_TILE, head->dscores, PLM_TILE, false);
+    plm_block k =
+        plm_block_values(head->qkv, head->k + j * row, row, keys, width, head->room_k, width);
+    plm_block v =
+        plm_block_values(head->qkv, head->v + j * row, row, keys, width, head->room_v, width);
+    plm_small_product(keys, queries, width, (plm_view){k.data, k.row, 1}, head->turned_q, PLM_TILE,
+                      head->probs, PLM_TILE, false);
+    plm_small_product(keys, queries, width, (plm_view){v.data, v.row, 1}, head->turned_dout,
+                      PLM_TILE, head->dscores, PLM_TILE, false);
     if (s->causal && i == j)
         mask_diagonal(head->probs, keys, -INFINITY);
     probabilities(head->probs, head->dscores, lse, delta, s->scale, keys, queries);
-
-    plm_small_product(keys, width, count, (plm_view){head->probs, PLM_TILE, 1},
-                      head->dout + i * s->width, s->width, head->dv + j * packed_row, packed_row,
-                      !opens_keys);
-    plm_small_product(keys, width, count, (plm_view){head->dscores, PLM_TILE, 1},
-                      head->q + i * packed_row, packed_row, head->dk + j * packed_row, packed_row,
-                      !opens_keys);
-    plm_small_product(count, width, keys, (plm_view){head->dscores, 1, PLM_TILE},
-                      head->k + j * packed_row, packed_row, head->dq + i * packed_row, packed_row,
-                      j > 0);
+    grad_products(s, head, k, count, j, keys, opens_keys);
 }
 
-static void grad_one_head(const plm_attention_shape *s, const grad_head *head, const float *out)
+/* A block of queries against all keys that it sees. */
+static void grad_queries(const plm_attention_shape *s, grad_head *head, int64_t i)
 {
-    row_products(head->dout, out, s->width, s->positions, s->head_width, head->delta);
+    int64_t count = plm_min(PLM_TILE, s->positions - i), width = s->head_width, row = 3 * s->width;
+    int64_t q = head->q + i * row, end = s->causal ? i + count : s->positions;
+    head->q_rows = plm_block_values(head->qkv, q, row, count, width, head->room_q, width);
+    head->dout_rows = plm_block_values(head->dout, head->plain + i * s->width, s->width, count,
+                                       width, head->room_dout, width);
+    head->dq = plm_block_place(head->dqkv, q, row, head->room_dq, width);
+    turn(head->q_rows.data, head->q_rows.row, count, width, s->scale, head->turned_q);
+    turn(head->dout_rows.data, head->dout_rows.row, count, width, 1.0f, head->turned_dout);
+    for (int64_t j = 0; j < end; j += PLM_TILE)
+        grad_tile(s, head, i, j, s->causal ? i == j : i == 0);
+    plm_block_put(head->dqkv, q, row, count, width, head->dq);
+}
+
+/* delta_i = dout_i out_i */
+static void find_delta(const plm_attention_shape *s, const grad_head *head)
+{
+    int64_t width = s->head_width;
     for (int64_t i = 0; i < s->positions; i += PLM_TILE) {
-        int64_t count = plm_min(PLM_TILE, s->positions - i), packed_row = 3 * s->width;
-        int64_t end = s->causal ? i + count : s->positions;
-        turn(head->q + i * packed_row, packed_row, count, s->head_width, s->scale, head->turned_q);
-        turn(head->dout + i * s->width, s->width, count, s->head_width, 1.0f, head->turned_dout);
-        for (int64_t j = 0; j < end; j += PLM_TILE)
-            grad_tile(s, head, i, j, s->causal ? i == j : i == 0);
+        int64_t count = plm_min(PLM_TILE, s->positions - i), at = head->plain + i * s->width;
+        plm_block dout =
+            plm_block_values(head->dout, at, s->width, count, width, head->room_dout, width);
+        plm_block out =
+            plm_block_values(head->out, at, s->width, count, width, head->room_k, width);
+        row_products(dout, out, count, width, head->delta + i);
     }
+}
+
+static void grad_one_head(const plm_attention_shape *s, grad_head *head)
+{
+    int64_t row = 3 * s->width;
+    find_delta(s, head);
+    for (int64_t i = 0; i < s->positions; i += PLM_TILE)
+        grad_queries(s, head, i);
+    plm_block_put(head->dqkv, head->k, row, s->positions, s->head_width, head->dk);
+    plm_block_put(head->dqkv, head->v, row, s->positions, s->head_width, head->dv);
+}
+
+/* Lays out a thread's workspace; without 16-bit tensors it ends behind delta. */
+static void place_rooms(const plm_attention_shape *s, grad_head *head, float *scratch)
+{
+    int64_t block = PLM_TILE * s->head_width, square = PLM_TILE * PLM_TILE;
+    int64_t rounded = (s->positions + PLM_TILE - 1) / PLM_TILE * PLM_TILE;
+    bool half = plm_is_half(head->qkv);
+    float *first = scratch + 2 * block + 2 * square + rounded;
+    head->turned_q = scratch;
+    head->turned_dout = scratch + block;
+    head->probs = scratch + 2 * block;
+    head->dscores = head->probs + square;
+    head->delta = head->dscores + square;
+    head->room_q = first;
+    head->room_dout = half ? first + block : NULL;
+    head->room_k = half ? first + 2 * block : NULL;
+    head->room_v = half ? first + 3 * block : NULL;
+    head->room_dq = half ? first + 4 * block : NULL;
+    float *dk = half ? first + 5 * block : NULL;
+    float *dv = half ? dk + rounded * s->head_width : NULL;
+    head->dk = plm_block_place(head->dqkv, head->k, 3 * s->width, dk, s->head_width);
+    head->dv = plm_block_place(head->dqkv, head->v, 3 * s->width, dv, s->head_width);
 }
 
 void KERNEL(attention_grad)(const plm_launch *launch, int threads)
 {
     plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[1]);
-    const float *dout = launch->in[0].data, *qkv = launch->in[1].data; /* [B,T,C], [B,T,3C] */
-    const float *out = launch->in[2].data, *lse = launch->in[3].data;  /* [B,T,C], [B,H,T] */
-    float *dqkv = launch->out[0].data;                                 /* [B,T,3C] */
-    float *workspace = launch->workspace;
+    const float *lse = launch->in[3].data; /* [B,H,T] */
+    int64_t floats =
+        plm_attention_grad_floats(s.head_width, s.positions, plm_is_half(&launch->in[1]));
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t task = 0; task < s.batch * s.heads; task++) {
-        int64_t b = task / s.heads, h = task % s.heads, turned = PLM_TILE * s.head_width;
-        float *scratch =
-            workspace + omp_get_thread_num() * plm_attention_grad_floats(s.head_width, s.positions);
+        int64_t b = task / s.heads, h = task % s.heads;
         grad_head head = {
-            .q = qkv + plm_packed_at(&s, b, h, 0),
-            .k = qkv + plm_packed_at(&s, b, h, 1),
-            .v = qkv + plm_packed_at(&s, b, h, 2),
-            .dout = dout + plm_plain_at(&s, b, h),
+            .dout = &launch->in[0],  /* [B,T,C] */
+            .qkv = &launch->in[1],   /* [B,T,3C] */
+            .out = &launch->in[2],   /* [B,T,C] */
+            .dqkv = &launch->out[0], /* [B,T,3C] */
+            .q = plm_packed_at(&s, b, h, 0),
+            .k = plm_packed_at(&s, b, h, 1),
+            .v = plm_packed_at(&s, b, h, 2),
+            .plain = plm_plain_at(&s, b, h),
             .lse = lse + task * s.positions,
-            .dq = dqkv + plm_packed_at(&s, b, h, 0),
-            .dk = dqkv + plm_packed_at(&s, b, h, 1),
-            .dv = dqkv + plm_packed_at(&s, b, h, 2),
-            .turned_q = scratch,
-            .turned_dout = scratch + turned,
-            .probs = scratch + 2 * turned,
-            .dscores = scratch + 2 * turned + PLM_TILE * PLM_TILE,
-            .delta = scratch + 2 * turned + 2 * PLM_TILE * PLM_TILE,
         };
-        grad_one_head(&s, &head, out + plm_plain_at(&s, b, h));
+        place_rooms(&s, &head, (float *)launch->workspace + omp_get_thread_num() * floats);
+        grad_one_head(&s, &head);
     }
 }

@@ -3,8 +3,41 @@
  * Elementwise kernels: gelu in both forms, their gradients, and the sum of two tensors. Any
  * contiguous shape; work is cut into chunks of PLM_CHUNK elements. The output may be either input.
  */
-#include "device/cpu/kernel/kernel.h"
+#include "device/cpu/kernel/values.h"
 #include "device/cpu/kernel/vector_math.h"
+
+typedef void one_input(const float *x, float *out, int64_t count);
+typedef void two_inputs(const float *a, const float *b, float *out, int64_t count);
+
+/* out = f(x), chunk by chunk */
+static void map_one(const plm_launch *launch, int threads, one_input *chunk)
+{
+    const plm_operand *x = &launch->in[0], *out = &launch->out[0]; /* any shape */
+    int64_t elements = plm_operand_count(x);
+#pragma omp parallel for num_threads(threads) if (elements > PLM_SERIAL_COUNT)
+    for (int64_t i = 0; i < elements; i += PLM_CHUNK) {
+        float room[PLM_CHUNK];
+        int64_t count = plm_min(PLM_CHUNK, elements - i);
+        float *to = plm_place(out, i, room);
+        chunk(plm_values(x, i, count, room), to, count);
+        plm_put(out, i, count, to);
+    }
+}
+
+/* out = f(a, b), chunk by chunk */
+static void map_two(const plm_launch *launch, int threads, two_inputs *chunk)
+{
+    const plm_operand *a = &launch->in[0], *b = &launch->in[1], *out = &launch->out[0];
+    int64_t elements = plm_operand_count(a); /* any shape, all the same */
+#pragma omp parallel for num_threads(threads) if (elements > PLM_SERIAL_COUNT)
+    for (int64_t i = 0; i < elements; i += PLM_CHUNK) {
+        float room[PLM_CHUNK], room_b[PLM_CHUNK];
+        int64_t count = plm_min(PLM_CHUNK, elements - i);
+        float *to = plm_place(out, i, room);
+        chunk(plm_values(a, i, count, room), plm_values(b, i, count, room_b), to, count);
+        plm_put(out, i, count, to);
+    }
+}
 
 /* gelu(x) = x/2 (1 + tanh u) with u = sqrt(2/pi) (x + 0.044715 x^3). As (1 + tanh u) / 2 is the
  * sigmoid of 2u, it is x sigmoid(2u), which keeps its precision for negative x. */
@@ -24,12 +57,7 @@ static void gelu_chunk(const float *x, float *out, int64_t count)
 
 void KERNEL(gelu)(const plm_launch *launch, int threads)
 {
-    const float *x = launch->in[0].data; /* any shape */
-    float *out = launch->out[0].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
-#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        gelu_chunk(x + i, out + i, plm_min(PLM_CHUNK, count - i));
+    map_one(launch, threads, gelu_chunk);
 }
 
 /* With s = sigmoid(2u): d gelu / dx = s + x s (1 - s) d(2u)/dx. */
@@ -46,13 +74,7 @@ static void gelu_grad_chunk(const float *dy, const float *x, float *dx, int64_t 
 
 void KERNEL(gelu_grad)(const plm_launch *launch, int threads)
 {
-    const float *dy = launch->in[0].data; /* any shape */
-    const float *x = launch->in[1].data;
-    float *dx = launch->out[0].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
-#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        gelu_grad_chunk(dy + i, x + i, dx + i, plm_min(PLM_CHUNK, count - i));
+    map_two(launch, threads, gelu_grad_chunk);
 }
 
 static void gelu_exact_chunk(const float *x, float *out, int64_t count)
@@ -64,12 +86,7 @@ static void gelu_exact_chunk(const float *x, float *out, int64_t count)
 
 void KERNEL(gelu_exact)(const plm_launch *launch, int threads)
 {
-    const float *x = launch->in[0].data; /* any shape */
-    float *out = launch->out[0].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
-#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        gelu_exact_chunk(x + i, out + i, plm_min(PLM_CHUNK, count - i));
+    map_one(launch, threads, gelu_exact_chunk);
 }
 
 /* With gelu(x) = x below(x), where below' is the normal density: d gelu / dx = below + x density.
@@ -85,13 +102,7 @@ static void gelu_exact_grad_chunk(const float *dy, const float *x, float *dx, in
 
 void KERNEL(gelu_exact_grad)(const plm_launch *launch, int threads)
 {
-    const float *dy = launch->in[0].data; /* any shape */
-    const float *x = launch->in[1].data;
-    float *dx = launch->out[0].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
-#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        gelu_exact_grad_chunk(dy + i, x + i, dx + i, plm_min(PLM_CHUNK, count - i));
+    map_two(launch, threads, gelu_exact_grad_chunk);
 }
 
 static void add_chunk(const float *a, const float *b, float *out, int64_t count)
@@ -103,11 +114,5 @@ static void add_chunk(const float *a, const float *b, float *out, int64_t count)
 
 void KERNEL(add)(const plm_launch *launch, int threads)
 {
-    const float *a = launch->in[0].data; /* any shape */
-    const float *b = launch->in[1].data;
-    float *out = launch->out[0].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
-#pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        add_chunk(a + i, b + i, out + i, plm_min(PLM_CHUNK, count - i));
+    map_two(launch, threads, add_chunk);
 }

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "device/cpu/kernel/kernel.h"
+#include "device/cpu/kernel/row_room.h"
 #include "device/cpu/kernel/sums.h"
 #include "device/cpu/kernel/vector_math.h"
 
@@ -38,12 +38,14 @@ static void softmax_row(const float *scores, float *out, int64_t count)
 
 void KERNEL(softmax)(const plm_launch *launch, int threads)
 {
-    const float *scores = launch->in[0].data; /* [R,N] */
-    float *out = launch->out[0].data;         /* [R,N] */
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    const plm_operand *scores = &launch->in[0], *out = &launch->out[0]; /* [R,N] */
+    int64_t rows = plm_operand_rows(scores), width = plm_operand_width(scores);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
-    for (int64_t r = 0; r < rows; r++)
-        softmax_row(scores + r * width, out + r * width, width);
+    for (int64_t r = 0; r < rows; r++) {
+        float *room = plm_thread_room(launch, width, 0), *to = plm_place(out, r * width, room);
+        softmax_row(plm_values(scores, r * width, width, room), to, width);
+        plm_put(out, r * width, width, to);
+    }
 }
 
 /* dscores = probs (dprobs - sum(dprobs probs)) */
@@ -60,24 +62,29 @@ static void softmax_grad_row(const float *dprobs, const float *probs, float *dsc
 
 void KERNEL(softmax_grad)(const plm_launch *launch, int threads)
 {
-    const float *dprobs = launch->in[0].data, *probs = launch->in[1].data; /* [R,N] */
-    float *dscores = launch->out[0].data;                                  /* [R,N] */
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    const plm_operand *dprobs = &launch->in[0], *probs = &launch->in[1]; /* [R,N] */
+    const plm_operand *dscores = &launch->out[0];                        /* [R,N] */
+    int64_t rows = plm_operand_rows(probs), width = plm_operand_width(probs);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
-    for (int64_t r = 0; r < rows; r++)
-        softmax_grad_row(dprobs + r * width, probs + r * width, dscores + r * width, width);
+    for (int64_t r = 0; r < rows; r++) {
+        float *room = plm_thread_room(launch, width, 0), *to = plm_place(dscores, r * width, room);
+        softmax_grad_row(plm_values(dprobs, r * width, width, room),
+                         plm_values(probs, r * width, width, plm_thread_room(launch, width, 1)), to,
+                         width);
+        plm_put(dscores, r * width, width, to);
+    }
 }
 
 void KERNEL(cross_entropy)(const plm_launch *launch, int threads)
 {
-    const float *logits = launch->in[0].data;                      /* [R,V] */
+    const plm_operand *logits = &launch->in[0];                    /* [R,V] */
     const int32_t *targets = launch->in[1].data;                   /* [R], negative: not counted */
     float *loss = launch->out[0].data, *lse = launch->out[1].data; /* [R] */
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    int64_t rows = plm_operand_rows(logits), width = plm_operand_width(logits);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
         PLM_ASSERT(targets[r] < width);
-        const float *row = logits + r * width;
+        const float *row = plm_values(logits, r * width, width, plm_thread_room(launch, width, 0));
         float top = plm_row_max(row, width);
         lse[r] = top + logf(sum_of_exponentials(row, top, width));
         loss[r] = targets[r] < 0 ? 0.0f : lse[r] - row[targets[r]];
@@ -100,16 +107,18 @@ static void cross_entropy_grad_row(const float *logits, int32_t target, float ls
 
 void KERNEL(cross_entropy_grad)(const plm_launch *launch, int threads)
 {
-    const float *logits = launch->in[0].data;    /* [R,V] */
-    const int32_t *targets = launch->in[1].data; /* [R] */
-    const float *lse = launch->in[2].data;       /* [R] */
-    float *dlogits = launch->out[0].data;        /* [R,V] */
+    const plm_operand *logits = &launch->in[0], *dlogits = &launch->out[0]; /* [R,V] */
+    const int32_t *targets = launch->in[1].data;                            /* [R] */
+    const float *lse = launch->in[2].data;                                  /* [R] */
     float scale = launch->step->loss_scale * launch->step->inverse_count;
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    int64_t rows = plm_operand_rows(logits), width = plm_operand_width(logits);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
-    for (int64_t r = 0; r < rows; r++)
-        cross_entropy_grad_row(logits + r * width, targets[r], lse[r], scale, dlogits + r * width,
-                               width);
+    for (int64_t r = 0; r < rows; r++) {
+        float *room = plm_thread_room(launch, width, 0), *to = plm_place(dlogits, r * width, room);
+        cross_entropy_grad_row(plm_values(logits, r * width, width, room), targets[r], lse[r],
+                               scale, to, width);
+        plm_put(dlogits, r * width, width, to);
+    }
 }
 
 /* One loss after the other, so that the sum does not depend on how a window is cut. */

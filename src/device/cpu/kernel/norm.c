@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "device/cpu/kernel/kernel.h"
+#include "device/cpu/kernel/row_room.h"
 #include "device/cpu/kernel/sums.h"
 
 static float squared_distance(const float *x, float mean, int64_t count)
@@ -33,16 +33,21 @@ static void normalise_row(const float *x, const float *weight, const float *bias
 
 void KERNEL(layer_norm)(const plm_launch *launch, int threads)
 {
-    const float *x = launch->in[0].data;                                  /* [R,C] */
-    const float *weight = launch->in[1].data, *bias = launch->in[2].data; /* [C] */
-    float *out = launch->out[0].data;                                     /* [R,C] */
-    float *mean = launch->out[1].data, *rstd = launch->out[2].data;       /* [R] */
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    const plm_operand *x = &launch->in[0], *out = &launch->out[0];  /* [R,C] */
+    float *mean = launch->out[1].data, *rstd = launch->out[2].data; /* [R] */
+    int64_t rows = plm_operand_rows(x), width = plm_operand_width(x);
+    const float *weight =
+        plm_values(&launch->in[1], 0, width, plm_shared_room(launch, width, 0)); /* [C] */
+    const float *bias =
+        plm_values(&launch->in[2], 0, width, plm_shared_room(launch, width, 1)); /* [C] */
     float epsilon = launch->attr.epsilon;
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
-    for (int64_t r = 0; r < rows; r++)
-        normalise_row(x + r * width, weight, bias, epsilon, width, out + r * width, mean + r,
-                      rstd + r);
+    for (int64_t r = 0; r < rows; r++) {
+        float *room = plm_thread_room(launch, width, 0), *to = plm_place(out, r * width, room);
+        normalise_row(plm_values(x, r * width, width, room), weight, bias, epsilon, width, to,
+                      mean + r, rstd + r);
+        plm_put(out, r * width, width, to);
+    }
 }
 
 /* g = dy weight, xhat = (x - mean) rstd, dx = rstd (g - mean_c(g) - xhat mean_c(g xhat)) */
@@ -66,22 +71,30 @@ static void grad_input_row(const float *dy, const float *x, const float *weight,
 
 void KERNEL(layer_norm_grad_input)(const plm_launch *launch, int threads)
 {
-    const float *dy = launch->in[0].data, *x = launch->in[1].data;      /* [R,C] */
-    const float *weight = launch->in[2].data;                           /* [C] */
-    const float *mean = launch->in[3].data, *rstd = launch->in[4].data; /* [R] */
-    float *dx = launch->out[0].data;                                    /* [R,C] */
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    const plm_operand *dy = &launch->in[0], *x = &launch->in[1], *dx = &launch->out[0]; /* [R,C] */
+    const float *mean = launch->in[3].data, *rstd = launch->in[4].data;                 /* [R] */
+    int64_t rows = plm_operand_rows(x), width = plm_operand_width(x);
+    const float *weight =
+        plm_values(&launch->in[2], 0, width, plm_shared_room(launch, width, 0)); /* [C] */
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
-    for (int64_t r = 0; r < rows; r++)
-        grad_input_row(dy + r * width, x + r * width, weight, mean[r], rstd[r], width,
-                       dx + r * width);
+    for (int64_t r = 0; r < rows; r++) {
+        float *room = plm_thread_room(launch, width, 0), *to = plm_place(dx, r * width, room);
+        grad_input_row(plm_values(dy, r * width, width, room),
+                       plm_values(x, r * width, width, plm_thread_room(launch, width, 1)), weight,
+                       mean[r], rstd[r], width, to);
+        plm_put(dx, r * width, width, to);
+    }
 }
 
-/* Moves `count` sums into the effect, or adds them to it. */
-static void deliver(float *effect, const float *sum, int64_t count, bool accumulate)
+/* Moves `count` sums, at most PLM_COLUMN_CHUNK, into the effect from `first` on, or adds them. */
+static void deliver(const plm_operand *effect, int64_t first, const float *sum, int64_t count,
+                    bool accumulate)
 {
+    float room[PLM_COLUMN_CHUNK];
+    float *to = plm_place_filled(effect, first, count, room);
     for (int64_t c = 0; c < count; c++)
-        effect[c] = accumulate ? effect[c] + sum[c] : sum[c];
+        to[c] = accumulate ? to[c] + sum[c] : sum[c];
+    plm_put(effect, first, count, to);
 }
 
 static void join(float *total, float *part, int64_t count)
@@ -93,9 +106,9 @@ static void join(float *total, float *part, int64_t count)
 }
 
 typedef struct grad_weight {
-    const float *dy, *x;      /* [R,C] */
-    const float *mean, *rstd; /* [R] */
-    float *dweight, *dbias;   /* [C] */
+    const plm_operand *dy, *x;          /* [R,C] */
+    const float *mean, *rstd;           /* [R] */
+    const plm_operand *dweight, *dbias; /* [C] */
     int64_t rows, width;
     bool accumulate;
 } grad_weight;
@@ -105,8 +118,10 @@ static void grad_weight_columns(const grad_weight *job, int64_t first, int64_t c
 {
     float weight_sum[PLM_COLUMN_CHUNK] = {0}, weight_part[PLM_COLUMN_CHUNK] = {0};
     float bias_sum[PLM_COLUMN_CHUNK] = {0}, bias_part[PLM_COLUMN_CHUNK] = {0};
+    float room[PLM_COLUMN_CHUNK], room_x[PLM_COLUMN_CHUNK];
     for (int64_t r = 0; r < job->rows; r++) {
-        const float *dy = job->dy + r * job->width + first, *x = job->x + r * job->width + first;
+        const float *dy = plm_values(job->dy, r * job->width + first, count, room);
+        const float *x = plm_values(job->x, r * job->width + first, count, room_x);
         float mean = job->mean[r], rstd = job->rstd[r];
 #pragma omp simd
         for (int64_t c = 0; c < count; c++) {
@@ -120,19 +135,19 @@ static void grad_weight_columns(const grad_weight *job, int64_t first, int64_t c
     }
     join(weight_sum, weight_part, count);
     join(bias_sum, bias_part, count);
-    deliver(job->dweight + first, weight_sum, count, job->accumulate);
-    deliver(job->dbias + first, bias_sum, count, job->accumulate);
+    deliver(job->dweight, first, weight_sum, count, job->accumulate);
+    deliver(job->dbias, first, bias_sum, count, job->accumulate);
 }
 
 void KERNEL(layer_norm_grad_weight)(const plm_launch *launch, int threads)
 {
     grad_weight job = {
-        .dy = launch->in[0].data,
-        .x = launch->in[1].data,
+        .dy = &launch->in[0],
+        .x = &launch->in[1],
         .mean = launch->in[2].data,
         .rstd = launch->in[3].data,
-        .dweight = launch->effect[0].data,
-        .dbias = launch->effect[1].data,
+        .dweight = &launch->effect[0],
+        .dbias = &launch->effect[1],
         .rows = plm_operand_rows(&launch->in[0]),
         .width = plm_operand_width(&launch->in[0]),
         .accumulate = launch->attr.accumulate,
@@ -143,12 +158,13 @@ void KERNEL(layer_norm_grad_weight)(const plm_launch *launch, int threads)
 }
 
 /* effect = sum_r dy, for `count` columns from `first` on. */
-static void bias_columns(const float *dy, int64_t rows, int64_t width, int64_t count, float *effect,
-                         bool accumulate)
+static void bias_columns(const plm_launch *launch, int64_t first, int64_t count)
 {
-    float sum[PLM_COLUMN_CHUNK] = {0}, part[PLM_COLUMN_CHUNK] = {0};
+    const plm_operand *dy = &launch->in[0];
+    int64_t rows = plm_operand_rows(dy), width = plm_operand_width(dy);
+    float sum[PLM_COLUMN_CHUNK] = {0}, part[PLM_COLUMN_CHUNK] = {0}, room[PLM_COLUMN_CHUNK];
     for (int64_t r = 0; r < rows; r++) {
-        const float *row = dy + r * width;
+        const float *row = plm_values(dy, r * width + first, count, room);
 #pragma omp simd
         for (int64_t c = 0; c < count; c++)
             part[c] += row[c];
@@ -156,17 +172,14 @@ static void bias_columns(const float *dy, int64_t rows, int64_t width, int64_t c
             join(sum, part, count);
     }
     join(sum, part, count);
-    deliver(effect, sum, count, accumulate);
+    deliver(&launch->effect[0], first, sum, count, launch->attr.accumulate);
 }
 
 void KERNEL(linear_grad_bias)(const plm_launch *launch, int threads)
 {
-    const float *dy = launch->in[0].data;  /* [R,N] */
-    float *dbias = launch->effect[0].data; /* [N] */
+    /* dy [R,N]; effect dbias [N] */
     int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
-    bool accumulate = launch->attr.accumulate;
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t c = 0; c < width; c += PLM_COLUMN_CHUNK)
-        bias_columns(dy + c, rows, width, plm_min(PLM_COLUMN_CHUNK, width - c), dbias + c,
-                     accumulate);
+        bias_columns(launch, c, plm_min(PLM_COLUMN_CHUNK, width - c));
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/philox.h"
-#include "device/cpu/kernel/kernel.h"
+#include "device/cpu/kernel/values.h"
 
 enum { BLOCKS = 64 }; /* blocks of Philox that are made at once */
 
@@ -33,10 +33,9 @@ static void draw(stream from, uint64_t first, uint32_t words[4 * BLOCKS])
 
 typedef struct dropout {
     stream from;
-    const float *x; /* [B,T,C] */
-    float *out;     /* [B,T,C] */
-    uint64_t first; /* global index of element 0 */
-    uint64_t end;   /* global index of the end */
+    const plm_operand *x, *out; /* [B,T,C] */
+    uint64_t first;             /* global index of element 0 */
+    uint64_t end;               /* global index of the end */
     float probability;
     float scale; /* 1 / (1 - probability) */
 } dropout;
@@ -48,13 +47,15 @@ static void dropout_blocks(const dropout *job, uint64_t block)
     draw(job->from, block, words);
     uint64_t base = block * 4, begin = base < job->first ? job->first : base;
     uint64_t end = base + 4 * BLOCKS > job->end ? job->end : base + 4 * BLOCKS;
-    const float *x = job->x + (begin - job->first);
-    float *out = job->out + (begin - job->first);
+    float room[4 * BLOCKS];
     const uint32_t *word = words + (begin - base);
-    int64_t count = (int64_t)(end - begin);
+    int64_t count = (int64_t)(end - begin), at = (int64_t)(begin - job->first);
+    const float *x = plm_values(job->x, at, count, room);
+    float *out = plm_place(job->out, at, room);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
         out[i] = plm_philox_unit(word[i]) >= job->probability ? x[i] * job->scale : 0.0f;
+    plm_put(job->out, at, count, out);
 }
 
 void KERNEL(dropout)(const plm_launch *launch, int threads)
@@ -65,8 +66,8 @@ void KERNEL(dropout)(const plm_launch *launch, int threads)
     uint64_t first = step->sample_offset * sample;
     dropout job = {
         .from = {step->seed, step->step, launch->attr.site},
-        .x = x->data,
-        .out = launch->out[0].data,
+        .x = x,
+        .out = &launch->out[0],
         .first = first,
         .end = first + (uint64_t)x->shape[0] * sample,
         .probability = launch->attr.probability,

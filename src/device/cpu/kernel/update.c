@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
-#include "device/cpu/kernel/kernel.h"
+#include "device/cpu/kernel/values.h"
 
 enum { NORM_GROUP = 512 }; /* chunks whose sums are held at once */
 
@@ -23,16 +22,19 @@ static double squares(const float *x, int64_t count)
 }
 
 /* total + squares of all elements, chunk by chunk */
-static double add_squares(double total, const float *x, int64_t count, int threads)
+static double add_squares(double total, const plm_operand *x, int threads)
 {
     double sums[NORM_GROUP];
+    int64_t count = plm_operand_count(x);
     int64_t chunks = (count + PLM_NORM_CHUNK - 1) / PLM_NORM_CHUNK;
     for (int64_t first = 0; first < chunks; first += NORM_GROUP) {
         int64_t end = plm_min(chunks, first + NORM_GROUP);
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-        for (int64_t i = first; i < end; i++)
-            sums[i - first] = squares(x + i * PLM_NORM_CHUNK,
-                                      plm_min(PLM_NORM_CHUNK, count - i * PLM_NORM_CHUNK));
+        for (int64_t i = first; i < end; i++) {
+            float room[PLM_NORM_CHUNK];
+            int64_t at = i * PLM_NORM_CHUNK, each = plm_min(PLM_NORM_CHUNK, count - at);
+            sums[i - first] = squares(plm_values(x, at, each, room), each);
+        }
         for (int64_t i = first; i < end; i++)
             total += sums[i - first];
     }
@@ -56,8 +58,7 @@ void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
     double total = launch->attr.early ? step->square_sum : 0.0;
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
         if (!plm_operand_is_absent(&launch->in[i]))
-            total =
-                add_squares(total, launch->in[i].data, plm_operand_count(&launch->in[i]), threads);
+            total = add_squares(total, &launch->in[i], threads);
     float norm = (float)(sqrt(total) / (double)step->loss_scale), clip = step->clip_norm;
     bool finite = isfinite(norm);
     step->gradient_norm = norm;
@@ -73,8 +74,7 @@ void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
 void KERNEL(gradient_part)(const plm_launch *launch, int threads)
 {
     plm_step_record *step = launch->step;
-    const plm_operand *gradient = &launch->in[0];
-    step->square_sum += add_squares(0.0, gradient->data, plm_operand_count(gradient), threads);
+    step->square_sum += add_squares(0.0, &launch->in[0], threads);
     if (!isfinite(step->square_sum))
         step->skip = 1;
 }
@@ -105,9 +105,9 @@ static void adamw_chunk(const adamw *job, const float *grad, float *p, float *m,
 void KERNEL(adamw)(const plm_launch *launch, int threads)
 {
     const plm_step_record *step = launch->step;
-    const float *grad = launch->in[0].data; /* [N] */
+    const plm_operand *grad = &launch->in[0]; /* [N] */
     float *p = launch->effect[0].data, *m = launch->effect[1].data, *v = launch->effect[2].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
+    int64_t count = plm_operand_count(grad);
     uint32_t t = step->update_count + launch->attr.early;
     adamw job = {
         .factor = step->gradient_factor,
@@ -122,8 +122,11 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
     if (step->skip)
         return;
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        adamw_chunk(&job, grad + i, p + i, m + i, v + i, plm_min(PLM_CHUNK, count - i));
+    for (int64_t i = 0; i < count; i += PLM_CHUNK) {
+        float room[PLM_CHUNK];
+        int64_t each = plm_min(PLM_CHUNK, count - i);
+        adamw_chunk(&job, plm_values(grad, i, each, room), p + i, m + i, v + i, each);
+    }
 }
 
 static void sgd_chunk(const plm_step_record *step, float decay, const float *grad, float *p,
@@ -140,31 +143,27 @@ static void sgd_chunk(const plm_step_record *step, float decay, const float *gra
 void KERNEL(sgd)(const plm_launch *launch, int threads)
 {
     const plm_step_record *step = launch->step;
-    const float *grad = launch->in[0].data; /* [N] */
+    const plm_operand *grad = &launch->in[0]; /* [N] */
     float *p = launch->effect[0].data, *m = launch->effect[1].data;
-    int64_t count = plm_operand_count(&launch->in[0]);
+    int64_t count = plm_operand_count(grad);
     float decay = launch->attr.decay ? step->weight_decay : 0.0f;
     if (step->skip)
         return;
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
-    for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        sgd_chunk(step, decay, grad + i, p + i, m + i, plm_min(PLM_CHUNK, count - i));
+    for (int64_t i = 0; i < count; i += PLM_CHUNK) {
+        float room[PLM_CHUNK];
+        int64_t each = plm_min(PLM_CHUNK, count - i);
+        sgd_chunk(step, decay, plm_values(grad, i, each, room), p + i, m + i, each);
+    }
 }
 
 static void cast_chunk(const float *masters, const plm_operand *weights, int64_t first,
                        int64_t count)
 {
-    uint16_t *halves = (uint16_t *)weights->data + first;
-    if (weights->dtype == PLM_DTYPE_F32)
-        memcpy((float *)weights->data + first, masters, (size_t)count * sizeof(float));
-    else if (weights->dtype == PLM_DTYPE_BF16)
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            halves[i] = plm_to_bf16(masters[i]);
+    if (plm_is_half(weights))
+        plm_put(weights, first, count, masters);
     else
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++)
-            halves[i] = plm_to_fp16(masters[i]);
+        memcpy(plm_value_at(weights, first), masters, (size_t)count * sizeof(float));
 }
 
 void KERNEL(cast)(const plm_launch *launch, int threads)
