@@ -18,6 +18,9 @@ static void fields_that_are_absent_keep_their_default(void **state)
     assert_int_equal(strategy.attention, PLM_ATTENTION_FUSED);
     assert_ok(read_text("{\"attention\": \"plain\"}", &strategy));
     assert_int_equal(strategy.attention, PLM_ATTENTION_PLAIN);
+    assert_ok(read_text("{\"attention\": \"auto\"}", &strategy));
+    assert_int_equal(strategy.attention, PLM_ATTENTION_AUTO);
+    assert_string_equal(plm_attention_text(strategy.attention), "auto");
     assert_int_equal(strategy.micro_batch, 0);
 }
 
