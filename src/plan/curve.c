@@ -25,6 +25,10 @@ void plm_curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strate
         job->batch = strategy->micro_batch = x;
     else
         job->sequence = x;
+    /* A short run has fewer rows than a long one is cut into. */
+    int64_t rows = (strategy->micro_batch > 0 ? strategy->micro_batch : job->batch) * job->sequence;
+    if (strategy->head_chunks > rows)
+        strategy->head_chunks = rows;
 }
 
 /* What is varied. */
