@@ -13,12 +13,8 @@
  */
 #include "pack/pack_internal.h"
 
-/* Meetings and ranks looked at over all ways, but for one last round. */
-enum {
-    WORK_MIN = 1 << 19, /* where the limit begins for few spans */
-    WORK_A_SPAN = 1024, /* how it grows */
-    WORK_MAX = 1 << 21, /* where it ends: some ten milliseconds */
-};
+/* Meetings and ranks looked at over all ways, but for one last round: some ten milliseconds. */
+enum { WORK_MAX = 1 << 21 };
 
 enum { NO_BASE = INT32_MAX };
 
@@ -145,12 +141,6 @@ static plm_status lay_all(fit_state *fit)
     return PLM_OK;
 }
 
-static int64_t work_limit(const fit_state *fit)
-{
-    int64_t limit = (int64_t)fit->problem->count * WORK_A_SPAN;
-    return limit < WORK_MIN ? WORK_MIN : limit > WORK_MAX ? WORK_MAX : limit;
-}
-
 /* *done = whether trying another way would be in vain. */
 static plm_status try_way(fit_state *fit, const fit_way *way, int rounds, bool *done)
 {
@@ -166,7 +156,7 @@ static plm_status try_way(fit_state *fit, const fit_way *way, int rounds, bool *
         plm__rest_place(&fit->rest);
         bool reached = fit->rest.failure_count == 0;
         keep_best(fit, reached ? fit->problem->bound : fit->rest.top);
-        *done = reached || fit->rest.work > work_limit(fit);
+        *done = reached || fit->rest.work > WORK_MAX;
         if (!*done)
             plm__rest_promote(&fit->rest, round);
     }
