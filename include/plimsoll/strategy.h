@@ -50,10 +50,11 @@ typedef struct plm_strategy {
     plm_dtype precision; /* of weights and activations: fp32, or bf16 or fp16 with fp32 masters;
                             PLM_PRECISION_AUTO */
     plm_dtype gradient;  /* of the weights' gradients: fp32; bf16 with bf16 weights, when nothing
-                            is added up: one micro-batch a window and the head whole */
+                            is added up: one micro-batch a window, head and MLP whole */
     plm_update_time update; /* early: with one micro-batch a window, no clipping, no loss scale */
     plm_attention_form attention;
     int64_t head_chunks; /* pieces in which head and loss run, 1: whole; 0: chosen by the plan */
+    int64_t mlp_chunks;  /* pieces in which the MLP runs of each block that does not keep it */
     uint8_t recompute;   /* plm_recompute bits of every block that is not listed */
     int32_t recompute_count;              /* blocks listed, from block 0 */
     uint8_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */

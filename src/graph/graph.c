@@ -143,6 +143,7 @@ static plm_status add_tensor(plm_graph *graph, const plm_shape *shape, int32_t s
                             .storage = storage,
                             .offset = offset,
                             .layer = graph->layer,
+                            .view_of = PLM_TENSOR_NONE,
                             .producer = -1,
                             .role = role};
     PLM_TRY(shape_bytes(shape, &info.bytes));
@@ -217,6 +218,7 @@ plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *sha
                "a view of %zu bytes at %zu leaves its tensor of %zu", info->bytes, offset,
                whole.bytes);
     info->name = whole.name;
+    info->view_of = of;
     info->producer = whole.producer;
     return PLM_OK;
 }

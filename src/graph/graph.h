@@ -56,10 +56,11 @@ typedef struct plm_tensor_info {
     int64_t stride[PLM_TENSOR_RANK_MAX]; /* in elements */
     size_t bytes;
     int32_t storage;
-    size_t offset;    /* in the storage, bytes */
-    uint32_t name;    /* interned; of a parameter its full name */
-    uint32_t layer;   /* interned */
-    int32_t producer; /* operation whose output it is, -1 for inputs and persistent tensors */
+    plm_tensor view_of; /* the call tensor of which this one is a part, PLM_TENSOR_NONE */
+    size_t offset;      /* in the storage, bytes */
+    uint32_t name;      /* interned; of a parameter its full name */
+    uint32_t layer;     /* interned */
+    int32_t producer;   /* operation whose output it is, -1 for inputs and persistent tensors */
     plm_role
         role; /* PLM_ROLE_ACTIVATION for every result: the plan tells activation from temporary */
     bool trainable;

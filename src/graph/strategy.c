@@ -25,7 +25,8 @@ plm_strategy plm_strategy_default(void)
     return (plm_strategy){.micro_batch = 0,
                           .precision = PLM_DTYPE_F32,
                           .attention = PLM_ATTENTION_FUSED,
-                          .head_chunks = 1};
+                          .head_chunks = 1,
+                          .mlp_chunks = 1};
 }
 
 const char *plm_attention_text(plm_attention_form form)
@@ -38,20 +39,29 @@ const char *plm_update_time_text(plm_update_time update)
     return update_texts[update];
 }
 
-static plm_status read_micro_batch(const char *what, const json_t *value, plm_strategy *strategy)
+/* *count = a whole number of 1 or more. */
+static plm_status read_count(const char *what, const char *name, const json_t *value,
+                             int64_t *count)
 {
     PLM_FAIL_IF(!json_is_integer(value) || json_integer_value(value) < 1, PLM_ERROR_ARGUMENT,
-                "%s: wanted micro_batch as a whole number of 1 or more", what);
-    strategy->micro_batch = json_integer_value(value);
+                "%s: wanted %s as a whole number of 1 or more", what, name);
+    *count = json_integer_value(value);
     return PLM_OK;
+}
+
+static plm_status read_micro_batch(const char *what, const json_t *value, plm_strategy *strategy)
+{
+    return read_count(what, "micro_batch", value, &strategy->micro_batch);
 }
 
 static plm_status read_head_chunks(const char *what, const json_t *value, plm_strategy *strategy)
 {
-    PLM_FAIL_IF(!json_is_integer(value) || json_integer_value(value) < 1, PLM_ERROR_ARGUMENT,
-                "%s: wanted head_chunks as a whole number of 1 or more", what);
-    strategy->head_chunks = json_integer_value(value);
-    return PLM_OK;
+    return read_count(what, "head_chunks", value, &strategy->head_chunks);
+}
+
+static plm_status read_mlp_chunks(const char *what, const json_t *value, plm_strategy *strategy)
+{
+    return read_count(what, "mlp_chunks", value, &strategy->mlp_chunks);
 }
 
 static plm_status read_precision(const char *what, const json_t *value, plm_strategy *strategy)
@@ -244,8 +254,8 @@ static const struct {
 } fields[] = {
     {"micro_batch", read_micro_batch}, {"precision", read_precision},
     {"attention", read_attention},     {"recompute", read_recompute},
-    {"head_chunks", read_head_chunks}, {"gradient", read_gradient},
-    {"update", read_update},
+    {"head_chunks", read_head_chunks}, {"mlp_chunks", read_mlp_chunks},
+    {"gradient", read_gradient},       {"update", read_update},
 };
 
 static plm_status read_field(const char *what, const char *name, const json_t *value,
@@ -256,7 +266,7 @@ static plm_status read_field(const char *what, const char *name, const json_t *v
             return fields[i].read(what, value, strategy);
     return plm_fail(PLM_ERROR_ARGUMENT,
                     "%s: unknown field '%.60s'; known are micro_batch, precision, attention, "
-                    "recompute, head_chunks, gradient, update",
+                    "recompute, head_chunks, mlp_chunks, gradient, update",
                     what, name);
 }
 
@@ -318,6 +328,7 @@ void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_stra
     plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
     write_recompute(writer, strategy);
     plm_json_int(writer, "head_chunks", strategy->head_chunks);
+    plm_json_int(writer, "mlp_chunks", strategy->mlp_chunks);
     plm_json_text(writer, "gradient", plm_dtype_text(strategy->gradient));
     plm_json_text(writer, "update", plm_update_time_text(strategy->update));
     plm_json_end(writer);

@@ -20,7 +20,17 @@ PLM_MUST_USE plm_status plm_pass_backward(plm_graph *graph);
  * so that the logits are never held whole. PLM_ERROR_UNSUPPORTED when the logits are not made by a
  * product right before the cross entropy, PLM_ERROR_ARGUMENT for more chunks than rows.
  */
-PLM_MUST_USE plm_status plm_pass_chunk(plm_graph *graph);
+PLM_MUST_USE plm_status plm_pass_chunk_head(plm_graph *graph);
+
+/*
+ * Rewrites the current program, behind recompute: the MLP (a product, an activation function of
+ * it, a product of that) of each block that keeps nothing in between runs in strategy.mlp_chunks
+ * chunks of rows, forward and backward each, so that what is in between is never held whole. No sum
+ * of the forward is touched; weights' and biases' gradients add up chunk by chunk, in fp32. A
+ * network without such a block stays as it is. PLM_ERROR_ARGUMENT for more chunks than rows;
+ * generating, which has fewer rows than training, takes as many as there are.
+ */
+PLM_MUST_USE plm_status plm_pass_chunk_mlp(plm_graph *graph);
 
 /*
  * Rewrites the current program, which has its backward: what the strategy says of a block is not

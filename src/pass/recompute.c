@@ -19,7 +19,7 @@ typedef struct rewrite {
     int64_t tensors;    /* before any clone was made */
 } rewrite;
 
-static bool is_activation_function(plm_op_kind kind)
+bool plm__is_activation_function(plm_op_kind kind)
 {
     return kind == PLM_OP_GELU || kind == PLM_OP_GELU_EXACT;
 }
@@ -34,7 +34,7 @@ static bool is_attention(plm_op_kind kind)
 static uint8_t bits_of(const plm_op *op, int index)
 {
     uint8_t bits = PLM_RECOMPUTE_BLOCK;
-    if (is_activation_function(op->kind))
+    if (plm__is_activation_function(op->kind))
         bits |= PLM_RECOMPUTE_ACT;
     if (op->kind == PLM_OP_LAYER_NORM && index == 0) /* mean and rstd are one number a row: kept */
         bits |= PLM_RECOMPUTE_NORM;
@@ -43,22 +43,36 @@ static uint8_t bits_of(const plm_op *op, int index)
     return bits;
 }
 
-static void drop_outputs(rewrite *r, const plm_op *op)
+static bool drops_output(const plm_graph *graph, const plm_op *op, int index)
 {
-    uint8_t chosen = plm_strategy_recompute(&r->graph->strategy, op->block);
-    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
-        if (op->out[i] != PLM_TENSOR_NONE && (bits_of(op, i) & chosen))
-            r->dropped[op->out[i]] = true;
+    return op->block >= 0 &&
+           (bits_of(op, index) & plm_strategy_recompute(&graph->strategy, op->block));
 }
 
 /* A product that feeds an activation function is dropped by its consumer. */
-static void drop_fed_product(rewrite *r, const plm_op *op)
+static bool drops_fed_product(const plm_graph *graph, const plm_op *product, const plm_op *consumer)
 {
-    uint8_t chosen = plm_strategy_recompute(&r->graph->strategy, op->block);
+    return product->kind == PLM_OP_LINEAR && product->block == consumer->block &&
+           product->block >= 0 && plm__is_activation_function(consumer->kind) &&
+           (plm_strategy_recompute(&graph->strategy, product->block) & PLM_RECOMPUTE_MLP);
+}
+
+bool plm__recompute_drops_both(const plm_graph *graph, const plm_op *product,
+                               const plm_op *consumer)
+{
+    return drops_output(graph, consumer, 0) &&
+           (drops_output(graph, product, 0) || drops_fed_product(graph, product, consumer));
+}
+
+static void drop(rewrite *r, const plm_op *op)
+{
+    for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+        if (op->out[i] != PLM_TENSOR_NONE && drops_output(r->graph, op, i))
+            r->dropped[op->out[i]] = true;
+    if (!plm__is_activation_function(op->kind))
+        return;
     int32_t producer = plm_graph_tensor(r->graph, op->in[0])->producer;
-    if (is_activation_function(op->kind) && (chosen & PLM_RECOMPUTE_MLP) && producer >= 0 &&
-        r->graph->ops.items[producer].kind == PLM_OP_LINEAR &&
-        r->graph->ops.items[producer].block == op->block)
+    if (producer >= 0 && drops_fed_product(r->graph, &r->graph->ops.items[producer], op))
         r->dropped[op->in[0]] = true;
 }
 
@@ -78,12 +92,8 @@ static void keep_inputs_from_outside(rewrite *r, const plm_op *op)
 static bool choose_dropped(rewrite *r)
 {
     bool any = false;
-    for (int64_t i = 0; i < r->turn; i++) {
-        if (r->old.ops[i].block < 0)
-            continue;
-        drop_outputs(r, &r->old.ops[i]);
-        drop_fed_product(r, &r->old.ops[i]);
-    }
+    for (int64_t i = 0; i < r->turn; i++)
+        drop(r, &r->old.ops[i]);
     for (int64_t i = 0; i < r->turn; i++)
         keep_inputs_from_outside(r, &r->old.ops[i]);
     for (int64_t i = 0; i < r->tensors; i++)

@@ -20,12 +20,23 @@ void plm__rewrite_keep(plm_graph *graph, int64_t kept)
     graph->ops.count = range->end = range->begin + kept;
 }
 
+/* The last operation makes `tensor`; what is written part by part is made by who writes its first
+ * part. */
+static void set_producer(plm_graph *graph, plm_tensor tensor)
+{
+    plm_tensor_info *tensors = graph->tensors.items;
+    size_t offset = tensors[tensor].offset;
+    for (; tensor != PLM_TENSOR_NONE && tensors[tensor].offset == offset;
+         tensor = tensors[tensor].view_of)
+        tensors[tensor].producer = (int32_t)(graph->ops.count - 1);
+}
+
 plm_status plm__rewrite_append(plm_graph *graph, const plm_op *op)
 {
     PLM_TRY(PLM_ARRAY_PUSH(&graph->ops, *op));
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
         if (op->out[i] != PLM_TENSOR_NONE)
-            graph->tensors.items[op->out[i]].producer = (int32_t)(graph->ops.count - 1);
+            set_producer(graph, op->out[i]);
     graph->programs[graph->program].end = graph->ops.count;
     return PLM_OK;
 }

@@ -54,11 +54,13 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
 }
 
 /* The input whose place output 0 takes, PLM_TENSOR_NONE when there is none. What the host reads is
- * never taken, not even by the last operation. */
+ * never taken, not even by the last operation, and a part of something larger takes no place. */
 static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int32_t position,
                                    const plm_place *places)
 {
     uint32_t allowed = plm_op_info_of(op->kind)->overwrites;
+    if (!fills_call_storage(graph, plm_graph_tensor(graph, op->out[0])))
+        return PLM_TENSOR_NONE;
     for (int k = 0; allowed >> k; k++) {
         if (!(allowed >> k & 1))
             continue;

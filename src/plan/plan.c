@@ -80,13 +80,16 @@ static plm_status build_program(plm_graph *graph, const plm_job *job, plm_progra
     job->network.build(graph, job->network.config, program, sequences, job->sequence);
     PLM_TRY(plm_graph_status(graph));
     PLM_TRY(check_program(graph, job, program, sequences));
-    if (program == PLM_PROGRAM_EVALUATE)
-        return plm_pass_chunk(graph);
-    if (program != PLM_PROGRAM_FIRST && program != PLM_PROGRAM_NEXT)
+    bool trains = program == PLM_PROGRAM_FIRST || program == PLM_PROGRAM_NEXT;
+    if (trains)
+        PLM_TRY(plm_pass_backward(graph));
+    if (program != PLM_PROGRAM_GENERATE)
+        PLM_TRY(plm_pass_chunk_head(graph));
+    if (trains)
+        PLM_TRY(plm_pass_recompute(graph));
+    PLM_TRY(plm_pass_chunk_mlp(graph));
+    if (!trains)
         return PLM_OK;
-    PLM_TRY(plm_pass_backward(graph));
-    PLM_TRY(plm_pass_chunk(graph));
-    PLM_TRY(plm_pass_recompute(graph));
     return plm_pass_update_early(graph, job->optimizer);
 }
 
@@ -231,13 +234,14 @@ static plm_status check_types(const plm_job *job, const plm_strategy *strategy)
     bool whole = strategy->micro_batch == job->batch;
     PLM_FAIL_IF(strategy->gradient != PLM_DTYPE_F32 &&
                     (strategy->gradient != PLM_DTYPE_BF16 ||
-                     strategy->precision != PLM_DTYPE_BF16 || !whole || strategy->head_chunks > 1),
+                     strategy->precision != PLM_DTYPE_BF16 || !whole || strategy->head_chunks > 1 ||
+                     strategy->mlp_chunks > 1),
                 PLM_ERROR_ARGUMENT,
                 "wanted fp32 gradients, or bf16 with bf16 weights, the batch of %" PRId64
-                " in one micro-batch and one head chunk; found %s with %s weights, a micro-batch "
-                "of %" PRId64 " and %" PRId64 " chunks",
+                " in one micro-batch and head and MLP whole; found %s with %s weights, a "
+                "micro-batch of %" PRId64 ", %" PRId64 " head chunks and %" PRId64 " MLP chunks",
                 job->batch, plm_dtype_text(strategy->gradient), plm_dtype_text(strategy->precision),
-                strategy->micro_batch, strategy->head_chunks);
+                strategy->micro_batch, strategy->head_chunks, strategy->mlp_chunks);
     PLM_FAIL_IF(strategy->update != PLM_UPDATE_LATE &&
                     (strategy->update != PLM_UPDATE_EARLY || !whole ||
                      strategy->precision == PLM_DTYPE_F16),
@@ -259,7 +263,8 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
     PLM_TRY(check_types(job, strategy));
     PLM_FAIL_IF((unsigned)strategy->attention > PLM_ATTENTION_AUTO, PLM_ERROR_ARGUMENT,
                 "wanted attention fused or plain, found form %d", (int)strategy->attention);
-    PLM_FAIL_IF(strategy->head_chunks < 1 || (strategy->recompute & PLM_RECOMPUTE_AUTO) ||
+    PLM_FAIL_IF(strategy->head_chunks < 1 || strategy->mlp_chunks < 1 ||
+                    (strategy->recompute & PLM_RECOMPUTE_AUTO) ||
                     strategy->attention == PLM_ATTENTION_AUTO,
                 PLM_ERROR_ARGUMENT,
                 "wanted a strategy whose choices are made; plm_plan_for_budget makes them");

@@ -101,7 +101,8 @@ static const char *tensor_name(const writer *w, plm_tensor tensor)
         return graph_text(w, info->name);
     const plm_op *op = &w->graph->ops.items[info->producer];
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
-        if (op->out[i] == tensor)
+        if (op->out[i] != PLM_TENSOR_NONE &&
+            plm_graph_tensor(w->graph, op->out[i])->storage == info->storage)
             return plm_op_output_name(op->kind, i);
     return "";
 }

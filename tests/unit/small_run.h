@@ -24,6 +24,7 @@ typedef struct small_shape {
     plm_optimizer optimizer;
     const char *recompute;         /* NULL: none */
     int64_t head_chunks;           /* 0: 1 */
+    int64_t mlp_chunks;            /* 0: 1 */
     int32_t threads;               /* 0: one */
     plm_dtype precision, gradient; /* 0: fp32 */
     plm_update_time update;
@@ -67,6 +68,7 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
     if (shape->recompute)
         assert_ok(plm_recompute_parse(shape->recompute, &run->strategy.recompute));
     run->strategy.head_chunks = shape->head_chunks ? shape->head_chunks : 1;
+    run->strategy.mlp_chunks = shape->mlp_chunks ? shape->mlp_chunks : 1;
 }
 
 static inline void small_run_open(small_run *run, const small_shape *shape)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Head chunks: the same losses and gradients but for the order of sums, and logits never whole. */
+/* Chunks of the head and of MLPs: the same losses and gradients but for the order of sums, and what
+ * is wide never whole. */
 #include "unit/fake_plan.h"
 #include "unit/small_run.h"
 
@@ -43,6 +44,23 @@ static void train(const small_shape *shape, outcome *seen)
     small_run_close(&run);
 }
 
+/* One early or late update without clipping, and the parameters after it. */
+static void train_values(const small_shape *shape, outcome *seen)
+{
+    small_run run;
+    small_window window;
+    plm_step_result result;
+    small_run_open(&run, shape);
+    plm_hyper hyper = plm_hyper_default();
+    hyper.clip_norm = 0;
+    small_window_fill(&window, shape->batch * shape->sequence, shape->vocab, 5);
+    assert_ok(plm_session_step(run.session, 0, &hyper, shape->batch, window.tokens, window.targets,
+                               &result));
+    seen->loss = result.loss;
+    small_values_read(&run, shape, PLM_PART_VALUE, &seen->gradients);
+    small_run_close(&run);
+}
+
 /* Only the weight's gradient of the head is summed in another order: a few units in the last place
  * of fp32. */
 static void chunks_change_nothing_but_the_order_of_sums(void **state)
@@ -70,6 +88,114 @@ static void chunks_and_recompute_together_are_the_same_bits_as_chunks_alone(void
     train(&shape, &cut);
     assert_true(cut.loss == whole.loss);
     assert_true(small_same_bits(&cut.gradients, &whole.gradients));
+}
+
+/*
+ * Gradients of an MLP's weights and biases are summed over 20 rows, chunk by chunk. In either order
+ * a sum of n terms is off by less than n u times their sizes' sum, u = 2^-24, and by about sqrt(n)
+ * u of it when roundings are not all of one sign: 2 sqrt(20) u = 5e-7 of the norm, to which the
+ * products of another kernel for fewer rows add as much.
+ */
+static void mlp_chunks_change_nothing_but_the_order_of_sums(void **state)
+{
+    (void)state;
+    static const int64_t chunks[] = {2, 3, 7, 20};
+    static const char *const recompute[] = {"mlp", "block", "mlp+attention"};
+    for (int family = 0; family < 2; family++) {
+        small_shape shape = small;
+        shape.family = family ? PLM_FAMILY_BERT : PLM_FAMILY_GPT;
+        shape.recompute = "none";
+        shape.mlp_chunks = 1;
+        train(&shape, &whole);
+        for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+            shape.mlp_chunks = chunks[i];
+            shape.recompute = recompute[i % 3];
+            shape.head_chunks = 1 + (int64_t)i % 2;
+            train(&shape, &cut);
+            assert_true(fabs(cut.loss - whole.loss) < 1e-6 * whole.loss);
+            assert_true(fabs(cut.evaluated - whole.evaluated) < 1e-6 * whole.evaluated);
+            assert_true(small_difference(&cut.gradients, &whole.gradients) < 2e-6);
+            assert_false(small_same_bits(&cut.gradients, &whole.gradients));
+        }
+    }
+}
+
+/* Where nothing is made again training has no MLP to cut. */
+static void an_mlp_that_is_kept_is_not_cut(void **state)
+{
+    (void)state;
+    small_shape shape = small;
+    static const char *const recompute[] = {"none", "act", "norm", "attention"};
+    train(&shape, &whole);
+    shape.mlp_chunks = 5;
+    for (size_t i = 0; i < sizeof recompute / sizeof *recompute; i++) {
+        shape.recompute = recompute[i];
+        train(&shape, &cut);
+        assert_true(cut.loss == whole.loss);
+        assert_true(small_same_bits(&cut.gradients, &whole.gradients));
+    }
+}
+
+static void mlp_chunks_update_early_as_late(void **state)
+{
+    (void)state;
+    small_shape shape = small;
+    shape.micro_batch = shape.batch;
+    shape.mlp_chunks = 3;
+    shape.head_chunks = 2;
+    shape.recompute = "block";
+    train_values(&shape, &whole);
+    shape.update = PLM_UPDATE_EARLY;
+    train_values(&shape, &cut);
+    assert_true(cut.loss == whole.loss);
+    assert_true(small_same_bits(&cut.gradients, &whole.gradients));
+}
+
+static plm_status plan_mlp(int64_t chunks, const char *recompute, plm_dtype gradient,
+                           plm_plan_summary *summary)
+{
+    fake_device device = fake_device_make(0, 0);
+    plm_model model;
+    plm_plan *plan = NULL;
+    assert_ok(plm_model_parse("gpt:layers=4,width=768,heads=12,context=1024,vocab=64", &model));
+    plm_job job = job_of(&model, 2, 1024);
+    plm_strategy strategy = strategy_of(2, PLM_ATTENTION_FUSED);
+    strategy.mlp_chunks = chunks;
+    strategy.precision = gradient;
+    strategy.gradient = gradient;
+    assert_ok(plm_recompute_parse(recompute, &strategy.recompute));
+    plm_status status = plm_plan_create(&job, &strategy, &device.head, &plan);
+    if (status == PLM_OK)
+        *summary = plm_plan_summarize(plan);
+    plm_plan_destroy(plan);
+    return status;
+}
+
+/* Of the backward of one block three tensors of width 4C are there at once, or a sixteenth of
+ * them and beside them the gradient that leaves. */
+static void an_mlp_in_chunks_is_never_held_whole(void **state)
+{
+    (void)state;
+    plm_plan_summary one, sixteen;
+    size_t narrow = (size_t)2 * 1024 * 768 * sizeof(float);
+    assert_ok(plan_mlp(1, "block", PLM_DTYPE_F32, &one));
+    assert_ok(plan_mlp(16, "block", PLM_DTYPE_F32, &sixteen));
+    print_message("transient: whole %.2f, in 16 chunks %.2f widths of the model\n",
+                  (double)one.transient_bytes / (double)narrow,
+                  (double)sixteen.transient_bytes / (double)narrow);
+    assert_true(sixteen.transient_bytes + 2 * narrow < one.transient_bytes);
+    assert_int_equal(sixteen.transient_bytes, sixteen.transient_bound_bytes);
+}
+
+static void mlp_chunks_that_do_not_go_are_refused(void **state)
+{
+    (void)state;
+    plm_plan_summary summary;
+    assert_ok(plan_mlp(2048, "mlp", PLM_DTYPE_F32, &summary));
+    assert_int_equal(plan_mlp(2049, "mlp", PLM_DTYPE_F32, &summary), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plan_mlp(0, "mlp", PLM_DTYPE_F32, &summary), PLM_ERROR_ARGUMENT);
+    assert_ok(plan_mlp(1, "mlp", PLM_DTYPE_BF16, &summary));
+    assert_int_equal(plan_mlp(2, "mlp", PLM_DTYPE_BF16, &summary), PLM_ERROR_ARGUMENT);
 }
 
 static plm_status plan_chunks(int64_t chunks, plm_plan_summary *summary)
@@ -118,7 +244,8 @@ static plm_status plan_small(void *context)
     assert_ok(plm_model_parse("gpt:layers=1,width=8,heads=2,context=4,vocab=5", &model));
     plm_job job = job_of(&model, 2, 4);
     plm_strategy strategy = strategy_of(1, PLM_ATTENTION_FUSED);
-    strategy.head_chunks = 3;
+    strategy.head_chunks = strategy.mlp_chunks = 3;
+    strategy.recompute = PLM_RECOMPUTE_BLOCK;
     plm_status status = plm_plan_create(&job, &strategy, &device.head, &plan);
     if (status == PLM_OK)
         status = plm_plan_trace(plan, &trace);
@@ -144,6 +271,7 @@ static void the_trace_of_a_chunked_plan_peaks_at_its_lower_bound(void **state)
     plm_job job = job_of(&model, 4, 8);
     plm_strategy strategy = strategy_of(2, PLM_ATTENTION_FUSED);
     strategy.head_chunks = 5;
+    strategy.mlp_chunks = 3;
     assert_ok(plm_recompute_parse("mlp", &strategy.recompute));
     assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
     assert_ok(plm_plan_bill(plan, "small", 0, &bill));
@@ -157,6 +285,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_change_nothing_but_the_order_of_sums),
         cmocka_unit_test(chunks_and_recompute_together_are_the_same_bits_as_chunks_alone),
+        cmocka_unit_test(mlp_chunks_change_nothing_but_the_order_of_sums),
+        cmocka_unit_test(an_mlp_that_is_kept_is_not_cut),
+        cmocka_unit_test(mlp_chunks_update_early_as_late),
+        cmocka_unit_test(an_mlp_in_chunks_is_never_held_whole),
+        cmocka_unit_test(mlp_chunks_that_do_not_go_are_refused),
         cmocka_unit_test(more_chunks_hold_fewer_logits),
         cmocka_unit_test(more_chunks_than_rows_are_refused),
         cmocka_unit_test(chunking_survives_the_failure_of_every_allocation),

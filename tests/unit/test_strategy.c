@@ -61,6 +61,8 @@ static void what_is_wrong_is_named_and_nothing_changes(void **state)
         {"{\"update\": \"soon\"}", PLM_ERROR_ARGUMENT, "soon"},
         {"{\"update\": true}", PLM_ERROR_ARGUMENT, "update"},
         {"{\"head_chunks\": 0}", PLM_ERROR_ARGUMENT, "head_chunks"},
+        {"{\"mlp_chunks\": 0}", PLM_ERROR_ARGUMENT, "mlp_chunks"},
+        {"{\"mlp_chunks\": true}", PLM_ERROR_ARGUMENT, "mlp_chunks"},
         {"{\"attention\": \"flash\"}", PLM_ERROR_ARGUMENT, "flash"},
         {"{\"attention\": null}", PLM_ERROR_ARGUMENT, "attention"},
         {"{\"attention\": \"plain\", \"recomptue\": \"mlp\"}", PLM_ERROR_ARGUMENT, "recomptue"},
