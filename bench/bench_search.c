@@ -35,7 +35,7 @@ static void measure(const char *name, int64_t batch, plm_device *device)
     plm_plan *plan = NULL;
     size_t smallest, largest;
     plm_strategy strategy = plm_strategy_default();
-    strategy.head_chunks = 0;
+    strategy.head_chunks = strategy.mlp_chunks = 0;
     strategy.recompute = PLM_RECOMPUTE_AUTO;
     die_unless(plm_model_parse(name, &model));
     plm_job job = {.network = plm_model_network(&model),

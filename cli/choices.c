@@ -35,6 +35,7 @@ plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
         return plm_strategy_load(choices->strategy, strategy);
     strategy->micro_batch = choices->micro_batch;
     strategy->head_chunks = choices->head_chunks;
+    strategy->mlp_chunks = choices->mlp_chunks;
     strategy->attention = attentions[choices->attention];
     strategy->precision = precisions[choices->precision];
     strategy->gradient = gradients[choices->gradient];

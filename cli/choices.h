@@ -40,6 +40,7 @@ typedef struct cli_choices {
     const char *strategy; /* a file that fixes it; NULL: none, and the others hold */
     int64_t micro_batch;  /* 0: left to the plan */
     int64_t head_chunks;  /* 0: left to the plan */
+    int64_t mlp_chunks;   /* 0: left to the plan */
     const char *recompute;
     int attention; /* the place in CLI_ATTENTIONS */
     int precision; /* the place in CLI_PRECISIONS */
@@ -93,7 +94,7 @@ typedef struct cli_choices {
             "of weights and activations; 16 bits come with fp32 masters, auto is the best that "   \
             "the device has"),                                                                     \
         CLI_ROW(gradient, "gradient", CHOICE, "TYPE", "fp32", CLI_WORDS(CLI_GRADIENTS),            \
-                "of weights; bf16 goes with bf16 weights, one micro-batch and a whole head"),      \
+                "of weights; bf16 goes with bf16 weights, one micro-batch, head and MLP whole"),   \
         CLI_ROW(                                                                                   \
             update, "update", CHOICE, "WHEN", "late", CLI_WORDS(CLI_UPDATES),                      \
             "early: each parameter as soon as its gradient is made, which is then not kept; one "  \
@@ -107,6 +108,8 @@ typedef struct cli_choices {
     CLI_ROW(recompute, "recompute", TEXT, "RUNG", fallback, NULL, help)
 #define CLI_HEAD_CHUNKS(fallback, help)                                                            \
     CLI_ROW(head_chunks, "head-chunks", COUNT, "N", fallback, NULL, help)
+#define CLI_MLP_CHUNKS(fallback, help)                                                             \
+    CLI_ROW(mlp_chunks, "mlp-chunks", COUNT, "N", fallback, NULL, help)
 #define CLI_STRATEGY(help) CLI_ROW(strategy, "strategy", TEXT, "FILE", NULL, NULL, help)
 #define CLI_OPTIMIZER(help)                                                                        \
     CLI_ROW(optimizer, "optimizer", CHOICE, "NAME", "adamw",                                       \
@@ -131,10 +134,11 @@ typedef struct cli_choices {
     "a sum such as mlp+attention, or auto: "
 #define CLI_RUNGS_SHORT_HELP                                                                       \
     "what every block makes again in the backward pass, as in plimsoll train"
-#define CLI_CHUNKS_HELP "pieces in which head and loss run"
+#define CLI_CHUNKS_HELP     "pieces in which head and loss run"
+#define CLI_MLP_CHUNKS_HELP "pieces in which an MLP runs that is made again"
 #define CLI_STRATEGY_HELP                                                                          \
-    "JSON that fixes every choice; goes before --micro-batch, --attention, --recompute and "       \
-    "--head-chunks"
+    "JSON that fixes every choice; goes before --micro-batch, --attention, --recompute, "          \
+    "--head-chunks and --mlp-chunks"
 #define CLI_OPTIMIZER_HELP       "what updates the parameters: sgd keeps one moment, adamw two"
 #define CLI_OPTIMIZER_SHORT_HELP "what updates the parameters"
 #define CLI_BUDGET_HELP          "the memory that may be used: 12GiB, 512MiB"

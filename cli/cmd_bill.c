@@ -23,6 +23,7 @@ static const plm_option options[] = {
     CLI_STRATEGY_ROWS,
     CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "none, or what the budget asks for"),
     CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: 1, or what the budget asks for"),
+    CLI_MLP_CHUNKS(NULL, CLI_MLP_CHUNKS_HELP "; default: 1, or what the budget asks for"),
     CLI_BUDGET(CLI_BUDGET_HELP),
     CLI_STRATEGY(CLI_STRATEGY_HELP),
     CLI_TARGET,
@@ -61,6 +62,8 @@ static void settle(const plm_job *job, plm_strategy *strategy)
         strategy->micro_batch = job->batch;
     if (strategy->head_chunks == 0)
         strategy->head_chunks = 1;
+    if (strategy->mlp_chunks == 0)
+        strategy->mlp_chunks = 1;
     if (strategy->recompute & PLM_RECOMPUTE_AUTO)
         strategy->recompute = PLM_RECOMPUTE_NONE;
     if (strategy->attention == PLM_ATTENTION_AUTO)

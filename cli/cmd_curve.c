@@ -34,6 +34,7 @@ static const plm_option options[] = {
     CLI_SEQUENCE("tokens of a sequence, where the batch is varied; default: the model's context"),
     CLI_RECOMPUTE("none", CLI_RUNGS_SHORT_HELP),
     CLI_HEAD_CHUNKS("1", CLI_CHUNKS_HELP),
+    CLI_MLP_CHUNKS("1", CLI_MLP_CHUNKS_HELP),
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes these choices"),
     CLI_OPTIMIZER(CLI_OPTIMIZER_SHORT_HELP),

@@ -23,6 +23,7 @@ static const plm_option options[] = {
     CLI_SEQUENCE(CLI_SEQUENCE_HELP),
     CLI_RECOMPUTE("none", CLI_RUNGS_SHORT_HELP),
     CLI_HEAD_CHUNKS("1", CLI_CHUNKS_HELP),
+    CLI_MLP_CHUNKS("1", CLI_MLP_CHUNKS_HELP),
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes every choice; goes before the options above"),
     CLI_OPTIMIZER(CLI_OPTIMIZER_SHORT_HELP),

@@ -55,6 +55,7 @@ static const plm_option options[] = {
     CLI_STRATEGY_ROWS,
     CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "what the budget asks for, block by block"),
     CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: what the budget asks for"),
+    CLI_MLP_CHUNKS(NULL, CLI_MLP_CHUNKS_HELP "; default: what the budget asks for"),
     CLI_STRATEGY(CLI_STRATEGY_HELP),
     CLI_PROFILE(CLI_PROFILE_HELP),
     {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},

@@ -35,8 +35,8 @@ static bool same_choices(const plm_strategy *a, const plm_strategy *b, int32_t b
         if (plm_strategy_recompute(a, i) != plm_strategy_recompute(b, i))
             return false;
     return a->micro_batch == b->micro_batch && a->head_chunks == b->head_chunks &&
-           a->attention == b->attention && a->gradient == b->gradient && a->update == b->update &&
-           a->precision == b->precision;
+           a->mlp_chunks == b->mlp_chunks && a->attention == b->attention &&
+           a->gradient == b->gradient && a->update == b->update && a->precision == b->precision;
 }
 
 /* What cannot be planned is no alternative. */
@@ -192,8 +192,8 @@ static bool open_chunks(const request *r, plm_job *job, plm_strategy *strategy)
 {
     (void)r;
     (void)job;
-    bool fixed = strategy->head_chunks != 0;
-    strategy->head_chunks = 0;
+    bool fixed = strategy->head_chunks != 0 || strategy->mlp_chunks != 0;
+    strategy->head_chunks = strategy->mlp_chunks = 0;
     return fixed;
 }
 
@@ -222,7 +222,7 @@ static bool halve_precision(const request *r, plm_job *job, plm_strategy *strate
     return whole && strategy->precision != PLM_DTYPE_F32;
 }
 
-/* Sums need fp32: the batch is one micro-batch, the head whole. */
+/* Sums need fp32: the batch is one micro-batch, head and MLP whole. */
 static bool halve_gradients(const request *r, plm_job *job, plm_strategy *strategy)
 {
     (void)r;
@@ -230,7 +230,7 @@ static bool halve_gradients(const request *r, plm_job *job, plm_strategy *strate
                  strategy->precision == PLM_DTYPE_BF16;
     strategy->gradient = PLM_DTYPE_BF16;
     strategy->micro_batch = job->batch;
-    strategy->head_chunks = 1;
+    strategy->head_chunks = strategy->mlp_chunks = 1;
     return whole;
 }
 
@@ -282,7 +282,7 @@ static const struct {
 } changes[] = {
     {"a micro-batch that the plan chooses", open_micro_batch},
     {"recompute that the plan chooses", open_recompute},
-    {"head chunks that the plan chooses", open_chunks},
+    {"chunks of head and MLP that the plan chooses", open_chunks},
     {"fused attention", fuse_attention},
     {"all of these, as the plan chooses", open_all},
     {"16 bits with fp32 masters", halve_precision},

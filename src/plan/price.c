@@ -93,8 +93,10 @@ static plm_status take_program(const plm_plan *plan, plm_program program, plm__p
     trace_program(plan, program, &c);
     if (turns)
         split_curve(graph, program, &c, price);
-    for (int64_t i = 0; !turns && i < count; i++)
-        raise_to(&price->elsewhere, c.live[i]);
+    for (int64_t i = 0; !turns && i < count; i++) {
+        int32_t block = graph->ops.items[range.begin + i].block;
+        raise_to(block < 0 ? &price->elsewhere : &price->block[block].elsewhere, c.live[i]);
+    }
 done:
     plm_host_free(c.live);
     plm_host_free(c.kept);
@@ -163,6 +165,7 @@ void plm__price_mix(const plm__price *head, const plm__price *first, const plm__
             break;
         const plm__block_price *block = i < split ? &first->block[i] : &later->block[i];
         raise_to(&most, below + block->local);
+        raise_to(&most, block->elsewhere);
         below += block->kept;
         *cost = plm__cost_add(*cost, 1, block->cost);
     }

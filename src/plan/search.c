@@ -22,6 +22,7 @@
 enum {
     RUNGS_MAX = 6,
     CHUNKS_MAX = 6,
+    MLP_CHUNKS_MAX = 3,
     SPLITS_MAX = 96,       /* ways to part the blocks of two choices, about */
     MICRO_BATCHES_MAX = 16 /* priced, the largest and the smallest among them */
 };
@@ -37,12 +38,14 @@ static const uint8_t rungs[RUNGS_MAX] = {
 
 static const int64_t chunk_counts[CHUNKS_MAX] = {1, 2, 4, 8, 16, 32};
 
+static const int64_t mlp_chunk_counts[MLP_CHUNKS_MAX] = {1, 4, 16};
+
 /* A strategy with its price. */
 typedef struct point {
     int64_t cost;
     size_t bound; /* of its peak */
     size_t peak;  /* of its plan; 0: not planned yet */
-    int64_t micro_batch, chunks;
+    int64_t micro_batch, chunks, mlp_chunks;
     int32_t split;
     int8_t first, later; /* rungs; -1: the strategy's own */
     plm_attention_form attention;
@@ -66,7 +69,7 @@ static void settle_precision(const plm_device *device, plm_strategy *strategy)
         strategy->precision = plm_device_precision(device);
 }
 
-/* Gradients that do not add up want the window whole, and in bf16 the head too. */
+/* Gradients that do not add up want the window whole, and in bf16 head and MLPs too. */
 static bool wants_whole_window(const plm_strategy *strategy)
 {
     return strategy->gradient != PLM_DTYPE_F32 || strategy->update == PLM_UPDATE_EARLY;
@@ -74,7 +77,7 @@ static bool wants_whole_window(const plm_strategy *strategy)
 
 static bool is_open(const plm_strategy *strategy)
 {
-    return strategy->micro_batch == 0 || strategy->head_chunks == 0 ||
+    return strategy->micro_batch == 0 || strategy->head_chunks == 0 || strategy->mlp_chunks == 0 ||
            strategy->attention == PLM_ATTENTION_AUTO || (strategy->recompute & PLM_RECOMPUTE_AUTO);
 }
 
@@ -85,7 +88,9 @@ typedef struct table {
     int64_t micro_batch;
     plm_attention_form attention;
     int rung_count, chunk_count;
-    plm__price rung[RUNGS_MAX];   /* head as in chunk[0] */
+    plm__price rung[RUNGS_MAX][MLP_CHUNKS_MAX]; /* head as in chunk[0] */
+    int mlp_count[RUNGS_MAX];                   /* of a rung, 1 where its MLPs are kept */
+    int64_t mlp_chunks[MLP_CHUNKS_MAX];
     plm__price chunk[CHUNKS_MAX]; /* blocks not looked at */
     int64_t chunks[CHUNKS_MAX];
 } table;
@@ -93,19 +98,23 @@ typedef struct table {
 static void table_fini(table *t)
 {
     for (int i = 0; i < RUNGS_MAX; i++)
-        plm__price_fini(&t->rung[i]);
+        for (int m = 0; m < MLP_CHUNKS_MAX; m++)
+            plm__price_fini(&t->rung[i][m]);
     for (int i = 0; i < CHUNKS_MAX; i++)
         plm__price_fini(&t->chunk[i]);
 }
 
 /* The strategy of one table, its open choices set to these. */
-static plm_strategy settle(const plm_search *search, const table *t, int64_t chunks, int rung)
+static plm_strategy settle(const plm_search *search, const table *t, int64_t chunks,
+                           int64_t mlp_chunks, int rung)
 {
     plm_strategy strategy = search->strategy;
     strategy.micro_batch = t->micro_batch;
     strategy.attention = t->attention;
     if (strategy.head_chunks == 0)
         strategy.head_chunks = chunks;
+    if (strategy.mlp_chunks == 0)
+        strategy.mlp_chunks = mlp_chunks;
     if (strategy.recompute & PLM_RECOMPUTE_AUTO)
         strategy.recompute = rungs[rung];
     return strategy;
@@ -126,7 +135,7 @@ static plm_status price_chunks(plm_search *search, table *t)
     for (int i = 0; i < counts; i++) {
         if (chunk_counts[i] > rows)
             break;
-        plm_strategy strategy = settle(search, t, chunk_counts[i], 0);
+        plm_strategy strategy = settle(search, t, chunk_counts[i], 1, 0);
         plm_status status = price(search, &strategy, &t->chunk[i]);
         if (status == PLM_ERROR_UNSUPPORTED && i > 0)
             break;
@@ -137,55 +146,122 @@ static plm_status price_chunks(plm_search *search, table *t)
     return PLM_OK;
 }
 
+/* Only MLPs that are made again are cut; of a strategy's own choices it is not known which are. */
+static int count_mlp_chunks(const plm_search *search, const table *t, int rung)
+{
+    const plm_strategy *strategy = &search->strategy;
+    bool kept = (strategy->recompute & PLM_RECOMPUTE_AUTO) && !(rungs[rung] & PLM_RECOMPUTE_MLP);
+    int count = 1;
+    if (strategy->mlp_chunks != 0 || strategy->gradient != PLM_DTYPE_F32 || kept)
+        return count;
+    while (count < MLP_CHUNKS_MAX &&
+           mlp_chunk_counts[count] <= t->micro_batch * search->job.sequence)
+        count++;
+    return count;
+}
+
+/* Whether two blocks have the same price at every rung. */
+static bool are_alike(const table *t, int32_t a, int32_t b)
+{
+    for (int i = 0; i < t->rung_count; i++)
+        if (memcmp(&t->rung[i][0].block[a], &t->rung[i][0].block[b], sizeof *t->rung[i][0].block))
+            return false;
+    return true;
+}
+
+/* The first block that is like this one. */
+static int32_t model_of(const table *t, int32_t block)
+{
+    int32_t model = 0;
+    while (!are_alike(t, model, block))
+        model++;
+    return model;
+}
+
+/*
+ * Prices MLP chunks of a rung. Many chunks of many blocks would make the largest of all plans, so
+ * in this one a block has the rung when none before it is like it, and gives its price to the
+ * others.
+ */
+static plm_status price_mlp_chunks(plm_search *search, table *t, int rung, int mlp)
+{
+    plm_strategy strategy = settle(search, t, 1, mlp_chunk_counts[mlp], rung);
+    plm__price *made = &t->rung[rung][mlp];
+    bool open = search->strategy.recompute & PLM_RECOMPUTE_AUTO;
+    t->mlp_chunks[mlp] = strategy.mlp_chunks;
+    if (open && mlp > 0) {
+        strategy.recompute_count = search->blocks;
+        for (int32_t i = 0; i < search->blocks; i++)
+            strategy.recompute_of[i] = model_of(t, i) == i ? rungs[rung] : PLM_RECOMPUTE_NONE;
+    }
+    PLM_TRY(price(search, &strategy, made));
+    for (int32_t i = 0; open && mlp > 0 && i < search->blocks; i++)
+        made->block[i] = made->block[model_of(t, i)];
+    return PLM_OK;
+}
+
 static plm_status price_rungs(plm_search *search, table *t)
 {
     t->rung_count = search->strategy.recompute & PLM_RECOMPUTE_AUTO ? RUNGS_MAX : 1;
     search->blocks = t->chunk[0].blocks;
     if (search->blocks == 0)
         t->rung_count = 1;
+    for (int i = 0; i < t->rung_count; i++)
+        PLM_TRY(price_mlp_chunks(search, t, i, 0));
     for (int i = 0; i < t->rung_count; i++) {
-        plm_strategy strategy = settle(search, t, 1, i);
-        PLM_TRY(price(search, &strategy, &t->rung[i]));
+        t->mlp_count[i] = count_mlp_chunks(search, t, i);
+        for (int mlp = 1; mlp < t->mlp_count[i]; mlp++)
+            PLM_TRY(price_mlp_chunks(search, t, i, mlp));
     }
     return PLM_OK;
 }
 
-static plm_status add_point(plm_search *search, const table *t, int chunk, int first, int later,
-                            int32_t split)
+/* The places in a table of what a point is made of. */
+typedef struct mixture {
+    int chunk, mlp;
+    int first, later;
+} mixture;
+
+static plm_status add_point(plm_search *search, const table *t, const mixture *m, int32_t split)
 {
     bool fixed = !(search->strategy.recompute & PLM_RECOMPUTE_AUTO);
     point p = {.micro_batch = t->micro_batch,
                .attention = t->attention,
-               .chunks = t->chunks[chunk],
+               .chunks = t->chunks[m->chunk],
+               .mlp_chunks = t->mlp_chunks[m->mlp],
                .split = split,
-               .first = (int8_t)(fixed ? -1 : first),
-               .later = (int8_t)(fixed ? -1 : later)};
-    plm__price_mix(&t->chunk[chunk], &t->rung[first], &t->rung[later], split, &p.bound, &p.cost);
+               .first = (int8_t)(fixed ? -1 : m->first),
+               .later = (int8_t)(fixed ? -1 : m->later)};
+    int later_mlp = t->mlp_count[m->later] > m->mlp ? m->mlp : 0;
+    plm__price_mix(&t->chunk[m->chunk], &t->rung[m->first][m->mlp], &t->rung[m->later][later_mlp],
+                   split, &p.bound, &p.cost);
     search->size.priced++;
     return PLM_ARRAY_PUSH(&search->points, p);
 }
 
-static plm_status mix(plm_search *search, const table *t, int chunk)
+static plm_status mix(plm_search *search, const table *t, mixture m)
 {
-    int32_t blocks = t->rung[0].blocks;
+    int32_t blocks = t->chunk[0].blocks;
     int32_t stride = blocks / SPLITS_MAX + 1;
-    for (int first = 0; first < t->rung_count; first++) {
-        PLM_TRY(add_point(search, t, chunk, first, first, 0));
-        for (int later = 0; later < first; later++)
-            for (int32_t split = stride; split < blocks; split += stride)
-                PLM_TRY(add_point(search, t, chunk, first, later, split));
-    }
+    m.later = m.first;
+    PLM_TRY(add_point(search, t, &m, 0));
+    for (m.later = 0; m.later < m.first; m.later++)
+        for (int32_t split = stride; split < blocks; split += stride)
+            PLM_TRY(add_point(search, t, &m, split));
     return PLM_OK;
 }
 
 static plm_status price_form(plm_search *search, int64_t micro_batch, plm_attention_form attention)
 {
     table t = {.micro_batch = micro_batch, .attention = attention};
+    mixture m;
     plm_status status;
     PLM_TRY_DONE(price_chunks(search, &t));
     PLM_TRY_DONE(price_rungs(search, &t));
-    for (int chunk = 0; chunk < t.chunk_count; chunk++)
-        PLM_TRY_DONE(mix(search, &t, chunk));
+    for (m.chunk = 0; m.chunk < t.chunk_count; m.chunk++)
+        for (m.first = 0; m.first < t.rung_count; m.first++)
+            for (m.mlp = 0; m.mlp < t.mlp_count[m.first]; m.mlp++)
+                PLM_TRY_DONE(mix(search, &t, m));
 done:
     table_fini(&t);
     return status;
@@ -250,6 +326,7 @@ static int order(const void *left, const void *right)
     COMPARE(b->micro_batch, a->micro_batch);
     COMPARE(a->attention, b->attention);
     COMPARE(a->chunks, b->chunks);
+    COMPARE(a->mlp_chunks, b->mlp_chunks);
     COMPARE(a->first, b->first);
     COMPARE(a->later, b->later);
     COMPARE(a->split, b->split);
@@ -310,6 +387,7 @@ static plm_strategy strategy_of(const plm_search *search, const point *p)
     strategy.micro_batch = p->micro_batch;
     strategy.attention = p->attention;
     strategy.head_chunks = p->chunks;
+    strategy.mlp_chunks = p->mlp_chunks;
     if (p->first < 0)
         return strategy;
     bool differ = p->split > 0 && p->first != p->later;

@@ -13,8 +13,8 @@
  *                                            kept[0] + .. + kept[l-1] + outside[l])
  *     cost  = rest + cost[0] + .. + cost[L-1]
  *
- * which is exactly the plan's own lower bound and cost. Head chunks change `outside` and `rest`
- * only.
+ * which is exactly the plan's own lower bound and cost. Head chunks change what is outside of
+ * blocks only, MLP chunks what is in blocks only.
  */
 #ifndef PLM_PLAN_SEARCH_INTERNAL_H
 #define PLM_PLAN_SEARCH_INTERNAL_H
@@ -25,7 +25,8 @@
 typedef struct plm__block_price {
     size_t kept;
     size_t local;
-    int64_t cost; /* over the whole schedule of an update */
+    size_t elsewhere; /* the most that lives while it runs in programs without a backward */
+    int64_t cost;     /* over the whole schedule of an update */
 } plm__block_price;
 
 /* What one plan tells. */
@@ -33,7 +34,7 @@ typedef struct plm__price {
     int32_t blocks;
     plm__block_price *block; /* by block */
     size_t *outside;         /* by how many blocks lie below, blocks + 1 of them */
-    size_t elsewhere;        /* the most that lives in programs without blocks' backward */
+    size_t elsewhere; /* the most that lives outside of blocks in programs without a backward */
     size_t persistent;
     size_t overhead;
     int64_t rest; /* cost of everything outside of blocks */

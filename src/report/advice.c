@@ -93,6 +93,8 @@ static void add_strategy(const advice_page *page)
         add_row(&table, "head", "whole");
     else
         add_row(&table, "head", "in %lld chunks", (long long)s->head_chunks);
+    if (s->mlp_chunks > 1)
+        add_row(&table, "MLP", "in %lld chunks", (long long)s->mlp_chunks);
     add_row(&table, "attention", "%s", plm_attention_text(s->attention));
     add_row(&table, "precision", "%s", plm_dtype_text(s->precision));
     add_figures(page, &table);

@@ -72,6 +72,8 @@ static void add_head(const bill_page *page)
         plm_text_add(&run, " · recompute %s", plm_strategy_recompute_format(strategy, recompute));
     if (strategy->head_chunks > 1)
         plm_text_add(&run, " · head in %lld chunks", (long long)strategy->head_chunks);
+    if (strategy->mlp_chunks > 1)
+        plm_text_add(&run, " · MLP in %lld chunks", (long long)strategy->mlp_chunks);
     if (page->bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
         plm_text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
     if (head.status == PLM_OK && run.status == PLM_OK) {

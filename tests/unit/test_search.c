@@ -37,15 +37,17 @@ static void shop_open(shop *s, const char *description, int64_t batch, size_t pr
 static plm_strategy open_strategy(void)
 {
     plm_strategy strategy = plm_strategy_default();
-    strategy.head_chunks = 0;
+    strategy.head_chunks = strategy.mlp_chunks = 0;
     strategy.recompute = PLM_RECOMPUTE_AUTO;
     return strategy;
 }
 
-static plm_strategy uniform(int64_t micro_batch, int64_t chunks, int rung, plm_attention_form form)
+static plm_strategy uniform(int64_t micro_batch, int64_t chunks, int64_t mlp_chunks, int rung,
+                            plm_attention_form form)
 {
     plm_strategy strategy = strategy_of(micro_batch, form);
     strategy.head_chunks = chunks;
+    strategy.mlp_chunks = mlp_chunks;
     assert_ok(plm_recompute_parse(rung_texts[rung], &strategy.recompute));
     return strategy;
 }
@@ -60,13 +62,15 @@ static int pick(uint64_t *counter, int below)
 
 static void check_mixture(shop *s, uint64_t *counter)
 {
-    static const int64_t micro_batches[] = {1, 2, 4, 8};
+    static const int64_t micro_batches[] = {1, 2, 4, 8}, mlp_counts[] = {1, 4, 16};
     int64_t micro = micro_batches[pick(counter, 4)], chunks = 1 << pick(counter, 4);
     int first = pick(counter, RUNGS), later = pick(counter, RUNGS);
     int32_t split = pick(counter, (int)s->model.layers + 1);
     plm_attention_form form = (plm_attention_form)pick(counter, 2);
-    plm_strategy whole[3] = {uniform(micro, chunks, 0, form), uniform(micro, 1, first, form),
-                             uniform(micro, 1, later, form)};
+    int64_t mlp = mlp_counts[pick(counter, 3)];
+    plm_strategy whole[3] = {uniform(micro, chunks, 1, 0, form),
+                             uniform(micro, 1, mlp, first, form),
+                             uniform(micro, 1, mlp, later, form)};
     plm__price price[3] = {0};
     for (int i = 0; i < 3; i++)
         assert_ok(plm__price_make(&s->job, &whole[i], &s->device.head, &price[i]));
@@ -74,6 +78,7 @@ static void check_mixture(shop *s, uint64_t *counter)
     int64_t cost;
     plm__price_mix(&price[0], &price[1], &price[2], split, &bound, &cost);
     plm_strategy mixed = whole[0];
+    mixed.mlp_chunks = mlp;
     mixed.recompute_count = (int32_t)s->model.layers;
     for (int32_t i = 0; i < mixed.recompute_count; i++)
         mixed.recompute_of[i] = i < split ? whole[1].recompute : whole[2].recompute;
@@ -81,9 +86,10 @@ static void check_mixture(shop *s, uint64_t *counter)
     assert_ok(plm_plan_create(&s->job, &mixed, &s->device.head, &plan));
     plm_plan_summary summary = plm_plan_summarize(plan);
     if (bound != summary.lower_bound_bytes + OVERHEAD_BYTES)
-        print_error("%s, micro-batch %d, %d chunks, %s attention, %s in %d blocks, then %s\n",
-                    s->model.name, (int)micro, (int)chunks, plm_attention_text(form),
-                    rung_texts[first], split, rung_texts[later]);
+        print_error(
+            "%s, micro-batch %d, %d and %d chunks, %s attention, %s in %d blocks, then %s\n",
+            s->model.name, (int)micro, (int)chunks, (int)mlp, plm_attention_text(form),
+            rung_texts[first], split, rung_texts[later]);
     assert_int_equal(bound, summary.lower_bound_bytes + OVERHEAD_BYTES);
     assert_int_equal(cost, summary.step_cost);
     plm_plan_destroy(plan);
@@ -163,11 +169,11 @@ static void check_choice(plm_attention_form attention)
             plm_plan_for_budget(&s.job, &strategy, &s.device.head, budgets[b], NULL, &chosen));
         plm_plan_summary best = plm_plan_summarize(chosen);
         plm_plan_destroy(chosen);
-        for (int i = 0; i < 3 * 6 * RUNGS * forms; i++) {
+        for (int i = 0; i < 3 * 6 * RUNGS * 3 * forms; i++) {
             plm_plan *plan = NULL;
             plm_strategy other =
-                uniform(1 << i % 3, 1 << i / 3 % 6, i / 18 % RUNGS,
-                        i < 18 * RUNGS ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN);
+                uniform(1 << i % 3, 1 << i / 3 % 6, 1 << i / 18 % 3 * 2, i / 54 % RUNGS,
+                        i < 54 * RUNGS ? PLM_ATTENTION_FUSED : PLM_ATTENTION_PLAIN);
             if (other.head_chunks > other.micro_batch * s.job.sequence)
                 continue;
             assert_ok(plm_plan_create(&s.job, &other, &s.device.head, &plan));
@@ -247,6 +253,7 @@ static void what_is_fixed_stays_fixed(void **state)
         plm_strategy strategy = open_strategy();
         strategy.micro_batch = fixed & 1 ? 4 : 0;
         strategy.head_chunks = fixed & 2 ? 4 : 0;
+        strategy.mlp_chunks = fixed & 2 ? 3 : 0;
         strategy.recompute = fixed & 4 ? PLM_RECOMPUTE_ACT : PLM_RECOMPUTE_AUTO;
         assert_ok(
             plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &smallest, &plan));
@@ -256,7 +263,7 @@ static void what_is_fixed_stays_fixed(void **state)
         plm_plan_destroy(plan);
         assert_int_equal(chosen.micro_batch, fixed & 1 ? 4 : 1);
         if (fixed & 2)
-            assert_int_equal(chosen.head_chunks, 4);
+            assert_true(chosen.head_chunks == 4 && chosen.mlp_chunks == 3);
         for (int32_t i = 0; i < 5; i++)
             if (fixed & 4)
                 assert_int_equal(plm_strategy_recompute(&chosen, i), PLM_RECOMPUTE_ACT);
@@ -341,6 +348,7 @@ static void draw_shape(uint64_t *counter, small_shape *shape)
                            .dropout = pick(counter, 2) ? 0.1f : 0,
                            .attention = (plm_attention_form)pick(counter, 2),
                            .head_chunks = 1 + pick(counter, 5),
+                           .mlp_chunks = 1 + pick(counter, 5),
                            .seed = 1};
 }
 
@@ -395,7 +403,11 @@ static void random_strategies_use_what_they_say_and_recompute_changes_no_bit(voi
         open_mixed(&plain, &shape, none);
         run_steps(&plain, &shape, wanted);
         small_run_close(&plain);
-        assert_memory_equal(losses, wanted, sizeof losses);
+        /* a gradient in chunks is summed in another order, and moves the second loss by as much */
+        if (shape.mlp_chunks == 1)
+            assert_memory_equal(losses, wanted, sizeof losses);
+        for (int step = 0; step < 2; step++)
+            assert_true(fabs(losses[step] - wanted[step]) < 1e-6 * wanted[step]);
     }
     print_message("transient region at most %.3f %% above its bound\n", 100 * worst);
     assert_true(worst <= 0.01);
