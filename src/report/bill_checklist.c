@@ -17,11 +17,14 @@ enum {
     FIGURES = 4
 };
 
-static const plm_alternative *find_treatment(const plm_bill *bill, bool (*suits)(const char *what))
+/* Whether a plan differs from another in what a question is about. */
+typedef bool differs(const plm_plan_summary *now, const plm_plan_summary *then);
+
+static const plm_alternative *find_treatment(const plm_bill *bill, differs *suits)
 {
     const plm_advice *advice = bill->treatments;
     for (int i = 0; advice && i < advice->alternative_count; i++)
-        if (suits(advice->alternatives[i].what))
+        if (suits(&bill->plan, &advice->alternatives[i].plan))
             return &advice->alternatives[i]; /* the smallest peak comes first */
     return NULL;
 }
@@ -34,9 +37,14 @@ static size_t gain_of(const plm_bill *bill, const plm_alternative *other)
 
 /* ---- state ---- */
 
-static bool changes_optimizer(const char *what)
+static bool changes_optimizer(const plm_plan_summary *now, const plm_plan_summary *then)
 {
-    return strncmp(what, "sgd", 3) == 0;
+    return now->optimizer != then->optimizer;
+}
+
+static bool narrows_gradients(const plm_plan_summary *now, const plm_plan_summary *then)
+{
+    return now->strategy.gradient != then->strategy.gradient;
 }
 
 static bool is_state(int32_t role)
@@ -65,25 +73,29 @@ static void answer_state(const plm_bill *bill, plm_check *check)
         if (blocks[roles[i]] > 0)
             plm_check_add_figure(check, plm__bill_role_words(roles[i]), NULL, blocks[roles[i]],
                                  bill->at_peak_bytes[roles[i]]);
-    const plm_alternative *other = find_treatment(bill, changes_optimizer);
-    check->answer = PLM_ANSWER_NO;
+    const plm_alternative *narrow = find_treatment(bill, narrows_gradients);
+    const plm_alternative *other = narrow ? narrow : find_treatment(bill, changes_optimizer);
+    check->answer = narrow ? PLM_ANSWER_YES : PLM_ANSWER_NO;
     check->gain_bytes = gain_of(bill, other);
     snprintf(check->reason, sizeof check->reason,
-             "%s of state are fp32, %.1f bytes a parameter in all; each is held once, and the "
-             "update reads and writes it",
-             plm_size_format(fp32, wide), (double)all / (double)bill->plan.parameter_count);
+             "%s of state are fp32, %.1f bytes a parameter in all; %s", plm_size_format(fp32, wide),
+             (double)all / (double)bill->plan.parameter_count,
+             narrow ? "nothing is added up in the gradients, so they need no more bits than the "
+                      "weights"
+                    : "each is held once, and the update reads and writes it");
     if (check->gain_bytes > 0)
-        snprintf(check->action, sizeof check->action,
-                 "only where another optimizer is acceptable: %s", other->what);
+        snprintf(check->action, sizeof check->action, "%s%s",
+                 narrow ? "" : "only where another optimizer is acceptable: ", other->what);
     snprintf(check->basis, sizeof check->basis, "roles and types of what lives at the peak");
 }
 
 /* ---- activations ---- */
 
-static bool drops_activations(const char *what)
+static bool drops_activations(const plm_plan_summary *now, const plm_plan_summary *then)
 {
-    return strncmp(what, "recompute", 9) == 0 || strstr(what, "chunks") ||
-           strstr(what, "attention");
+    return now->strategy.recompute != then->strategy.recompute ||
+           now->strategy.recompute_count != then->strategy.recompute_count ||
+           now->strategy.attention != then->strategy.attention;
 }
 
 static void add_kept(const plm_bill *bill, const plm__bill_rows *rows, plm_check *check)
@@ -123,21 +135,34 @@ static void answer_activations(const plm_bill *bill, const plm__bill_rows *rows,
 
 /* ---- lifetimes, placement ---- */
 
+static bool ends_gradients_early(const plm_plan_summary *now, const plm_plan_summary *then)
+{
+    return now->strategy.update != then->strategy.update;
+}
+
 static void answer_lifetimes(const plm_bill *bill, plm_check *check)
 {
     char gradients[PLM_SIZE_TEXT];
     size_t held = bill->at_peak_bytes[PLM_ROLE_GRADIENT];
-    bool once = bill->plan.strategy.micro_batch == bill->plan.batch;
-    check->answer = once && held > 0 ? PLM_ANSWER_YES : PLM_ANSWER_NO;
-    if (check->answer == PLM_ANSWER_YES)
+    const plm_strategy *strategy = &bill->plan.strategy;
+    const plm_alternative *early = find_treatment(bill, ends_gradients_early);
+    check->answer = early ? PLM_ANSWER_YES : PLM_ANSWER_NO;
+    check->gain_bytes = gain_of(bill, early);
+    if (early)
         snprintf(check->reason, sizeof check->reason,
-                 "gradients have a place through the whole step, %s, though only the backward "
-                 "writes them; no strategy changes that. All else dies with its last reader",
+                 "gradients have a place through the whole step, %s, though each could be used up "
+                 "when it is made; all else dies with its last reader",
                  plm_size_format(held, gradients));
     else
         snprintf(check->reason, sizeof check->reason,
-                 "every block that comes and goes dies with its last reader; gradients wait for "
-                 "the rest of the window's micro-batches");
+                 "every block that comes and goes dies with its last reader%s",
+                 strategy->update == PLM_UPDATE_EARLY ? ", gradients with their update"
+                 : strategy->micro_batch < bill->plan.batch
+                     ? "; gradients wait for the rest of the "
+                       "window's micro-batches"
+                     : "");
+    if (early)
+        snprintf(check->action, sizeof check->action, "%s", early->what);
     if (held > 0)
         plm_check_add_figure(check, plm__bill_role_words(PLM_ROLE_GRADIENT), NULL, 0, held);
     snprintf(check->basis, sizeof check->basis,

@@ -81,6 +81,28 @@ static void the_checklist_is_answered_from_plans(void **state)
     }
 }
 
+static void lighter_gradients_are_treatments_and_answers(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"--gradient bf16", "--update early"};
+    static const size_t questions[] = {0, 2}; /* fp32 state, lifetimes */
+    json_t *root = bill_json("gpt2 --batch 8 --precision bf16", 0);
+    const json_t *list = json_object_get(root, "checklist");
+    for (size_t i = 0; i < 2; i++) {
+        char line[128];
+        const json_t *check = json_array_get(list, questions[i]);
+        snprintf(line, sizeof line, "gpt2 --batch 8 --precision bf16 %s", options[i]);
+        json_t *other = bill_json(line, 0);
+        assert_string_equal(json_string_value(json_object_get(check, "answer")), "yes");
+        assert_int_equal(number(check, "gain_bytes"),
+                         number(root, "peak_bytes") - number(other, "peak_bytes"));
+        check = json_array_get(json_object_get(other, "checklist"), questions[i]);
+        assert_string_equal(json_string_value(json_object_get(check, "answer")), "no");
+        json_decref(other);
+    }
+    json_decref(root);
+}
+
 static void defaults_are_those_of_training(void **state)
 {
     (void)state;
@@ -314,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_gpt2_bill_has_its_known_figures),
         cmocka_unit_test(a_bert_bill_has_its_known_figures),
         cmocka_unit_test(the_checklist_is_answered_from_plans),
+        cmocka_unit_test(lighter_gradients_are_treatments_and_answers),
         cmocka_unit_test(defaults_are_those_of_training),
         cmocka_unit_test(the_optimizer_decides_the_moments),
         cmocka_unit_test(the_strategy_tells_every_choice),
