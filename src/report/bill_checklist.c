@@ -44,7 +44,7 @@ static bool changes_optimizer(const plm_plan_summary *now, const plm_plan_summar
 
 static bool narrows_gradients(const plm_plan_summary *now, const plm_plan_summary *then)
 {
-    return now->strategy.gradient != then->strategy.gradient;
+    return now->strategy.gradient == PLM_DTYPE_F32 && then->strategy.gradient != PLM_DTYPE_F32;
 }
 
 static bool is_state(int32_t role)
@@ -95,7 +95,8 @@ static bool drops_activations(const plm_plan_summary *now, const plm_plan_summar
 {
     return now->strategy.recompute != then->strategy.recompute ||
            now->strategy.recompute_count != then->strategy.recompute_count ||
-           now->strategy.attention != then->strategy.attention;
+           now->strategy.attention != then->strategy.attention ||
+           now->strategy.head_chunks != then->strategy.head_chunks;
 }
 
 static void add_kept(const plm_bill *bill, const plm__bill_rows *rows, plm_check *check)
@@ -137,7 +138,7 @@ static void answer_activations(const plm_bill *bill, const plm__bill_rows *rows,
 
 static bool ends_gradients_early(const plm_plan_summary *now, const plm_plan_summary *then)
 {
-    return now->strategy.update != then->strategy.update;
+    return now->strategy.update == PLM_UPDATE_LATE && then->strategy.update == PLM_UPDATE_EARLY;
 }
 
 static void answer_lifetimes(const plm_bill *bill, plm_check *check)
