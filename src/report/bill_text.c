@@ -436,7 +436,6 @@ static void add_checklist(const bill_page *page, const plm__bill_rows *rows)
         plm_page_begin((plm_report_style){.colour = page->table.colour, .columns = page->columns});
     plm_checklist list;
     plm__bill_checklist(page->bill, rows, &list);
-    plm_text_add(page->out, "\n");
     plm__checklist_page(&part, &list);
     if (part.text.status != PLM_OK)
         page->out->status = part.text.status;
@@ -464,6 +463,8 @@ static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
         add_heading(page, "What would shrink the peak, each alone");
         plm__advice_add_table(page->bill->treatments, page->table, page->out);
     }
+    if (page->bill->treatments && page->bill->treatments->alternative_count == 0)
+        plm_text_add(page->out, "\n"); /* where there is a table, it ends with a gap */
     if (page->bill->treatments && page->bill->plan.batch > 0)
         add_checklist(page, rows);
     return plm_text_status(page->out);
