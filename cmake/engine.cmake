@@ -42,6 +42,7 @@ set(PLM_ENGINE_FILES
     tests/unit/test_ops.c
     tests/unit/test_pass.c
     tests/unit/test_plan.c
+    tests/unit/test_precision.c
     tests/unit/test_profile.c
     tests/unit/test_recompute.c
     tests/unit/test_resident.c
