@@ -40,7 +40,7 @@ plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
     strategy->precision = precisions[choices->precision];
     strategy->gradient = gradients[choices->gradient];
     strategy->update = updates[choices->update];
-    return plm_recompute_parse(choices->recompute, &strategy->recompute);
+    return plm_strategy_recompute_parse(strategy, choices->recompute, &strategy->recompute);
 }
 
 int32_t cli_threads(int64_t threads)

@@ -131,7 +131,7 @@ typedef struct cli_choices {
 #define CLI_MICRO_HELP    "sequences held at once, a divisor of the batch; default: "
 #define CLI_RUNGS_HELP                                                                             \
     "what every block makes again in the backward pass: none, act, norm, mlp, block, attention, "  \
-    "a sum such as mlp+attention, or auto: "
+    "a sum such as mlp+attention, with operations by name, act+attention.qkv, or auto: "
 #define CLI_RUNGS_SHORT_HELP                                                                       \
     "what every block makes again in the backward pass, as in plimsoll train"
 #define CLI_CHUNKS_HELP     "pieces in which head and loss run"

@@ -28,7 +28,8 @@ typedef enum plm_update_time {
 /*
  * What a block makes again in the backward instead of keeping it: bits that combine. In JSON the
  * rungs "none", "act", "norm", "mlp", "block" are cumulative ("norm" includes "act", "mlp" both),
- * and "attention" joins any with a plus: "mlp+attention".
+ * and "attention" joins any with a plus: "mlp+attention". So does an operation by the name that
+ * plans and profiles print, of which then nothing is kept: "act+attention.qkv", "ln1+gelu".
  */
 typedef enum plm_recompute {
     PLM_RECOMPUTE_NONE = 0,
@@ -40,7 +41,12 @@ typedef enum plm_recompute {
     PLM_RECOMPUTE_AUTO = 32      /* alone: chosen by the plan, block by block */
 } plm_recompute;
 
-enum { PLM_BLOCKS_MAX = 1024 }; /* blocks of a network */
+enum {
+    PLM_BLOCKS_MAX = 1024,         /* blocks of a network */
+    PLM_RECOMPUTE_NAMES_MAX = 16,  /* operations by name in a strategy */
+    PLM_RECOMPUTE_NAME_BYTES = 32, /* of a name, its end included */
+    PLM_RECOMPUTE_NAMES_SHIFT = 8  /* the bit of the first name */
+};
 
 /* As a precision: the one that the device is best at, chosen by the plan. "auto" in JSON. */
 #define PLM_PRECISION_AUTO PLM_DTYPE_COUNT
@@ -55,9 +61,12 @@ typedef struct plm_strategy {
     plm_attention_form attention;
     int64_t head_chunks; /* pieces in which head and loss run, 1: whole; 0: chosen by the plan */
     int64_t mlp_chunks;  /* pieces in which the MLP runs of each block that does not keep it */
-    uint8_t recompute;   /* plm_recompute bits of every block that is not listed */
-    int32_t recompute_count;              /* blocks listed, from block 0 */
-    uint8_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */
+    uint32_t recompute;  /* plm_recompute bits of every block that is not listed, above them a bit
+                            for each name */
+    int32_t recompute_count;               /* blocks listed, from block 0 */
+    uint32_t recompute_of[PLM_BLOCKS_MAX]; /* their bits */
+    int32_t recompute_name_count;
+    char recompute_names[PLM_RECOMPUTE_NAMES_MAX][PLM_RECOMPUTE_NAME_BYTES]; /* bit SHIFT + i */
 } plm_strategy;
 
 /* The defaults: micro-batch chosen by the plan, fp32, fused attention, update late. */
@@ -73,12 +82,22 @@ const char *plm_attention_text(plm_attention_form form);
  * Reads "none", "act", "norm", "mlp", "block", "attention" and combinations such as
  * "mlp+attention", or "auto". PLM_ERROR_ARGUMENT otherwise.
  */
-PLM_MUST_USE plm_status plm_recompute_parse(const char *text, uint8_t *bits);
+PLM_MUST_USE plm_status plm_recompute_parse(const char *text, uint32_t *bits);
 
-enum { PLM_RECOMPUTE_TEXT = 24 };
+/*
+ * Reads the same and operations' names, for `strategy`, to which names are added that it does not
+ * have. Whether a network has such operations is seen when it is planned. PLM_ERROR_ARGUMENT for
+ * what can be no name, and for more than PLM_RECOMPUTE_NAMES_MAX of them.
+ */
+PLM_MUST_USE plm_status plm_strategy_recompute_parse(plm_strategy *strategy, const char *text,
+                                                     uint32_t *bits);
 
-/* The shortest text that reads as these bits, into the caller's buffer, which is returned. */
-const char *plm_recompute_format(uint8_t bits, char text[PLM_RECOMPUTE_TEXT]);
+enum { PLM_RECOMPUTE_TEXT = 24 + PLM_RECOMPUTE_NAMES_MAX * PLM_RECOMPUTE_NAME_BYTES };
+
+/* The shortest text that reads as these bits of a strategy, into the caller's buffer, which is
+ * returned. */
+const char *plm_recompute_format(const plm_strategy *strategy, uint32_t bits,
+                                 char text[PLM_RECOMPUTE_TEXT]);
 
 /* "none", "mlp in every block", or "block in 4 blocks, then act in 8 blocks", what does not fit cut
  * off, into the caller's buffer, which is returned. */
@@ -87,7 +106,7 @@ const char *plm_strategy_recompute_format(const plm_strategy *strategy,
                                           char text[PLM_RECOMPUTE_LIST_TEXT]);
 
 /* The bits that hold for block `block`. */
-uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block);
+uint32_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block);
 
 /*
  * Reads a strategy from JSON text of `byte_count` bytes; fields that are absent keep their default.

@@ -122,7 +122,7 @@ static plm_status read_attention(const char *what, const json_t *value, plm_stra
 /* The rungs, each with all that it includes; "attention" stands apart. */
 static const struct {
     const char *name;
-    uint8_t bits;
+    uint32_t bits;
 } rungs[] = {
     {"none", PLM_RECOMPUTE_NONE},
     {"act", PLM_RECOMPUTE_ACT},
@@ -135,49 +135,122 @@ static const struct {
 
 enum { RUNG_COUNT = sizeof rungs / sizeof *rungs, ATTENTION_RUNG = RUNG_COUNT - 1 };
 
-plm_status plm_recompute_parse(const char *text, uint8_t *bits)
+/* The rung of that name, -1 for none. */
+static int find_rung(const char *name, size_t length)
 {
-    uint8_t made = 0;
+    for (int i = 0; i < RUNG_COUNT; i++)
+        if (strlen(rungs[i].name) == length && strncmp(rungs[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+/* What operations are called: letters, digits and ". _ -", with spaces between words. */
+static bool can_be_name(const char *name, size_t length)
+{
+    size_t good =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._- ");
+    bool is_auto = length == strlen(AUTO_TEXT) && strncmp(name, AUTO_TEXT, length) == 0;
+    return length > 0 && length < PLM_RECOMPUTE_NAME_BYTES && good >= length && !is_auto &&
+           name[0] != ' ' && name[length - 1] != ' ';
+}
+
+/* *bit = that of a name, which the strategy has from here on. */
+static plm_status take_name(plm_strategy *strategy, const char *name, size_t length, uint32_t *bit)
+{
+    int32_t i = 0;
+    while (i < strategy->recompute_name_count &&
+           (strlen(strategy->recompute_names[i]) != length ||
+            strncmp(strategy->recompute_names[i], name, length) != 0))
+        i++;
+    PLM_FAIL_IF(i == PLM_RECOMPUTE_NAMES_MAX, PLM_ERROR_ARGUMENT,
+                "wanted at most %d operations by name for recompute, found '%.*s' beyond them",
+                PLM_RECOMPUTE_NAMES_MAX, (int)length, name);
+    if (i == strategy->recompute_name_count) {
+        memcpy(strategy->recompute_names[i], name, length);
+        strategy->recompute_names[i][length] = '\0';
+        strategy->recompute_name_count++;
+    }
+    *bit = 1u << (PLM_RECOMPUTE_NAMES_SHIFT + i);
+    return PLM_OK;
+}
+
+/* Of a sum's part; without a strategy there are no names. */
+static plm_status parse_part(plm_strategy *strategy, const char *text, const char *part,
+                             size_t length, uint32_t *bits)
+{
+    int rung = find_rung(part, length);
+    if (rung >= 0) {
+        *bits = rungs[rung].bits;
+        return PLM_OK;
+    }
+    PLM_FAIL_IF(!strategy || !can_be_name(part, length), PLM_ERROR_ARGUMENT,
+                "wanted recompute as none, act, norm, mlp, block, attention, a sum such as "
+                "mlp+attention, %sor auto, found '%.60s'",
+                strategy ? "operations by name such as act+attention.qkv, " : "", text);
+    return take_name(strategy, part, length, bits);
+}
+
+static plm_status parse_sum(plm_strategy *strategy, const char *text, uint32_t *bits)
+{
+    uint32_t made = 0, part_bits;
     if (strcmp(text, AUTO_TEXT) == 0) {
         *bits = PLM_RECOMPUTE_AUTO;
         return PLM_OK;
     }
-    for (const char *part = text;;) {
+    for (const char *part = text;; part++) {
         size_t length = strcspn(part, "+");
-        int found = -1;
-        for (int i = 0; i < RUNG_COUNT; i++)
-            if (strlen(rungs[i].name) == length && strncmp(part, rungs[i].name, length) == 0)
-                found = i;
-        PLM_FAIL_IF(found < 0, PLM_ERROR_ARGUMENT,
-                    "wanted recompute as none, act, norm, mlp, block, attention, a sum such as "
-                    "mlp+attention, or auto, found '%.60s'",
-                    text);
-        made |= rungs[found].bits;
-        if (!part[length])
+        PLM_TRY(parse_part(strategy, text, part, length, &part_bits));
+        made |= part_bits;
+        part += length;
+        if (!*part)
             break;
-        part += length + 1;
     }
     *bits = made;
     return PLM_OK;
 }
 
-const char *plm_recompute_format(uint8_t bits, char text[PLM_RECOMPUTE_TEXT])
+plm_status plm_recompute_parse(const char *text, uint32_t *bits)
+{
+    return parse_sum(NULL, text, bits);
+}
+
+plm_status plm_strategy_recompute_parse(plm_strategy *strategy, const char *text, uint32_t *bits)
+{
+    return parse_sum(strategy, text, bits);
+}
+
+/* Adds a part to a sum of `length` bytes that has room for it; returns the new length. */
+static size_t add_part(char *text, size_t length, const char *part)
+{
+    int wrote =
+        snprintf(text + length, PLM_RECOMPUTE_TEXT - length, "%s%s", length ? "+" : "", part);
+    return length + (size_t)wrote;
+}
+
+const char *plm_recompute_format(const plm_strategy *strategy, uint32_t bits,
+                                 char text[PLM_RECOMPUTE_TEXT])
 {
     int best = 0;
-    if (bits & PLM_RECOMPUTE_AUTO) {
-        snprintf(text, PLM_RECOMPUTE_TEXT, AUTO_TEXT);
-        return text;
-    }
+    size_t length = 0;
+    text[0] = '\0';
     for (int i = 0; i < ATTENTION_RUNG; i++)
         if ((rungs[i].bits & ~bits) == 0)
             best = i;
-    bool attention = (bits & PLM_RECOMPUTE_ATTENTION) && !(bits & PLM_RECOMPUTE_BLOCK);
-    snprintf(text, PLM_RECOMPUTE_TEXT, "%s%s%s", best == 0 && attention ? "" : rungs[best].name,
-             best != 0 && attention ? "+" : "", attention ? rungs[ATTENTION_RUNG].name : "");
+    if (bits & PLM_RECOMPUTE_AUTO)
+        length = add_part(text, length, AUTO_TEXT);
+    else if (best > 0)
+        length = add_part(text, length, rungs[best].name);
+    if ((bits & PLM_RECOMPUTE_ATTENTION) && !(bits & PLM_RECOMPUTE_BLOCK))
+        length = add_part(text, length, rungs[ATTENTION_RUNG].name);
+    for (int32_t i = 0; i < strategy->recompute_name_count; i++)
+        if (bits >> (PLM_RECOMPUTE_NAMES_SHIFT + i) & 1)
+            length = add_part(text, length, strategy->recompute_names[i]);
+    if (length == 0)
+        add_part(text, length, rungs[0].name);
     return text;
 }
 
-uint8_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block)
+uint32_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block)
 {
     return block < strategy->recompute_count ? strategy->recompute_of[block] : strategy->recompute;
 }
@@ -199,13 +272,13 @@ const char *plm_strategy_recompute_format(const plm_strategy *strategy,
     size_t length = 0;
     if (strategy->recompute_count == 0)
         snprintf(text, PLM_RECOMPUTE_LIST_TEXT, "%s%s",
-                 plm_recompute_format(strategy->recompute, rung),
+                 plm_recompute_format(strategy, strategy->recompute, rung),
                  strategy->recompute ? " in every block" : "");
     for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
         next = end_of_run(strategy, first);
         int wrote = snprintf(text + length, PLM_RECOMPUTE_LIST_TEXT - length, "%s%s in %d block%s",
                              first ? ", then " : "",
-                             plm_recompute_format(strategy->recompute_of[first], rung),
+                             plm_recompute_format(strategy, strategy->recompute_of[first], rung),
                              (int)(next - first), next - first == 1 ? "" : "s");
         length += (size_t)wrote;
         if (length >= PLM_RECOMPUTE_LIST_TEXT)
@@ -219,7 +292,7 @@ static plm_status read_run(const char *what, const json_t *run, plm_strategy *st
 {
     const char *rung = json_string_value(json_object_get(run, "rung"));
     json_int_t blocks = json_integer_value(json_object_get(run, "blocks"));
-    uint8_t bits;
+    uint32_t bits;
     PLM_FAIL_IF(
         !rung || json_object_size(run) != 2 || blocks < 1 ||
             blocks > PLM_BLOCKS_MAX - strategy->recompute_count,
@@ -227,7 +300,7 @@ static plm_status read_run(const char *what, const json_t *run, plm_strategy *st
         "%s: wanted recompute as a list of {\"rung\": \"mlp\", \"blocks\": 4} with %d blocks "
         "at most",
         what, PLM_BLOCKS_MAX);
-    PLM_TRY(plm_recompute_parse(rung, &bits));
+    PLM_TRY(plm_strategy_recompute_parse(strategy, rung, &bits));
     PLM_FAIL_IF(bits & PLM_RECOMPUTE_AUTO, PLM_ERROR_ARGUMENT,
                 "%s: wanted a rung for each part of the blocks; \"auto\" stands alone", what);
     for (json_int_t i = 0; i < blocks; i++)
@@ -238,7 +311,8 @@ static plm_status read_run(const char *what, const json_t *run, plm_strategy *st
 static plm_status read_recompute(const char *what, const json_t *value, plm_strategy *strategy)
 {
     if (json_is_string(value))
-        return plm_recompute_parse(json_string_value(value), &strategy->recompute);
+        return plm_strategy_recompute_parse(strategy, json_string_value(value),
+                                            &strategy->recompute);
     PLM_FAIL_IF(!json_is_array(value), PLM_ERROR_ARGUMENT,
                 "%s: wanted recompute as a text or as a list for the blocks", what);
     size_t i;
@@ -304,14 +378,16 @@ static void write_recompute(plm_json_writer *writer, const plm_strategy *strateg
 {
     char text[PLM_RECOMPUTE_TEXT];
     if (strategy->recompute_count == 0) {
-        plm_json_text(writer, "recompute", plm_recompute_format(strategy->recompute, text));
+        plm_json_text(writer, "recompute",
+                      plm_recompute_format(strategy, strategy->recompute, text));
         return;
     }
     plm_json_begin_array(writer, "recompute");
     for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
         next = end_of_run(strategy, first);
         plm_json_begin_object(writer, NULL);
-        plm_json_text(writer, "rung", plm_recompute_format(strategy->recompute_of[first], text));
+        plm_json_text(writer, "rung",
+                      plm_recompute_format(strategy, strategy->recompute_of[first], text));
         plm_json_int(writer, "blocks", next - first);
         plm_json_end(writer);
     }

@@ -36,7 +36,8 @@ PLM_MUST_USE plm_status plm_pass_chunk_mlp(plm_graph *graph);
  * Rewrites the current program, which has its backward: what the strategy says of a block is not
  * kept, and the operations that made it are cloned in front of the first backward operation that
  * wants it. Sites, shapes and order of sums stay, so losses and gradients are the same bits.
- * PLM_ERROR_ARGUMENT when the strategy names more blocks than there are.
+ * PLM_ERROR_ARGUMENT when the strategy lists more blocks than there are, or names operations that
+ * no block has.
  */
 PLM_MUST_USE plm_status plm_pass_recompute(plm_graph *graph);
 

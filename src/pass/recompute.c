@@ -5,6 +5,7 @@
  * order: an input that was dropped is replaced by the output of a clone of its operation, made just
  * before, its own inputs first; each operation is cloned once at most.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "pass/pass.h"
@@ -30,10 +31,26 @@ static bool is_attention(plm_op_kind kind)
            kind == PLM_OP_ATTENTION_APPLY;
 }
 
-/* The bits under which output `index` of a forward operation is dropped. */
-static uint8_t bits_of(const plm_op *op, int index)
+static const char *label_of(const plm_graph *graph, const plm_op *op)
 {
-    uint8_t bits = PLM_RECOMPUTE_BLOCK;
+    return plm_intern_text(&graph->names, op->label);
+}
+
+/* The bits of the strategy's names that are an operation's. */
+static uint32_t bits_of_name(const plm_graph *graph, const plm_op *op)
+{
+    const plm_strategy *strategy = &graph->strategy;
+    uint32_t bits = 0;
+    for (int32_t i = 0; i < strategy->recompute_name_count; i++)
+        if (strcmp(strategy->recompute_names[i], label_of(graph, op)) == 0)
+            bits |= 1u << (PLM_RECOMPUTE_NAMES_SHIFT + i);
+    return bits;
+}
+
+/* The bits under which output `index` of a forward operation is dropped. */
+static uint32_t bits_of(const plm_graph *graph, const plm_op *op, int index)
+{
+    uint32_t bits = PLM_RECOMPUTE_BLOCK | bits_of_name(graph, op);
     if (plm__is_activation_function(op->kind))
         bits |= PLM_RECOMPUTE_ACT;
     if (op->kind == PLM_OP_LAYER_NORM && index == 0) /* mean and rstd are one number a row: kept */
@@ -46,7 +63,7 @@ static uint8_t bits_of(const plm_op *op, int index)
 static bool drops_output(const plm_graph *graph, const plm_op *op, int index)
 {
     return op->block >= 0 &&
-           (bits_of(op, index) & plm_strategy_recompute(&graph->strategy, op->block));
+           (bits_of(graph, op, index) & plm_strategy_recompute(&graph->strategy, op->block));
 }
 
 /* A product that feeds an activation function is dropped by its consumer. */
@@ -172,6 +189,48 @@ static plm_status prepare(rewrite *r)
     return PLM_OK;
 }
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
+enum { LABELS_TEXT = 256 };
+
+/* Whether an operation before `end` that belongs to a block has this name. */
+static bool is_label(const rewrite *r, int64_t end, const char *name)
+{
+    for (int64_t i = 0; i < end; i++)
+        if (r->old.ops[i].block >= 0 && strcmp(label_of(r->graph, &r->old.ops[i]), name) == 0)
+            return true;
+    return false;
+}
+
+/* "ln1, attention.qkv, ...", each name of the forward's blocks once. */
+static void list_labels(const rewrite *r, char text[LABELS_TEXT])
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < r->turn && length < LABELS_TEXT; i++) {
+        const char *label = label_of(r->graph, &r->old.ops[i]);
+        if (r->old.ops[i].block >= 0 && !is_label(r, i, label))
+            length += (size_t)snprintf(text + length, LABELS_TEXT - length, "%s%s",
+                                       length ? ", " : "", label);
+    }
+}
+
+static plm_status check_names(const rewrite *r)
+{
+    const plm_strategy *strategy = &r->graph->strategy;
+    char labels[LABELS_TEXT];
+    for (int32_t i = 0; i < strategy->recompute_name_count; i++) {
+        if (is_label(r, r->turn, strategy->recompute_names[i]))
+            continue;
+        list_labels(r, labels);
+        return plm_fail(PLM_ERROR_ARGUMENT,
+                        "wanted recompute as none, act, norm, mlp, block, attention, auto or "
+                        "operations of this network's blocks (%s), found '%s'",
+                        labels, strategy->recompute_names[i]);
+    }
+    return PLM_OK;
+}
+
 plm_status plm_pass_recompute(plm_graph *graph)
 {
     const plm_strategy *strategy = &graph->strategy;
@@ -181,6 +240,7 @@ plm_status plm_pass_recompute(plm_graph *graph)
     rewrite r = {.graph = graph};
     plm_status status;
     PLM_TRY_DONE(prepare(&r));
+    PLM_TRY_DONE(check_names(&r));
     if (choose_dropped(&r))
         status = lay_out(&r);
 done:

@@ -271,6 +271,10 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
     PLM_FAIL_IF(strategy->recompute_count < 0 || strategy->recompute_count > PLM_BLOCKS_MAX,
                 PLM_ERROR_ARGUMENT, "wanted recompute for 0 to %d blocks, found %d", PLM_BLOCKS_MAX,
                 strategy->recompute_count);
+    PLM_FAIL_IF(strategy->recompute_name_count < 0 ||
+                    strategy->recompute_name_count > PLM_RECOMPUTE_NAMES_MAX,
+                PLM_ERROR_ARGUMENT, "wanted recompute of 0 to %d operations by name, found %d",
+                PLM_RECOMPUTE_NAMES_MAX, strategy->recompute_name_count);
     return PLM_OK;
 }
 

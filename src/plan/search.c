@@ -33,7 +33,7 @@ enum {
 #define BLOCK (MLP | PLM_RECOMPUTE_ATTENTION | PLM_RECOMPUTE_BLOCK)
 
 /* The choices for a block, from the lightest. */
-static const uint8_t rungs[RUNGS_MAX] = {
+static const uint32_t rungs[RUNGS_MAX] = {
     PLM_RECOMPUTE_NONE, ACT, NORM, MLP, MLP | PLM_RECOMPUTE_ATTENTION, BLOCK};
 
 static const int64_t chunk_counts[CHUNKS_MAX] = {1, 2, 4, 8, 16, 32};

@@ -66,7 +66,8 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
                          .generates = true,
                          .optimizer = shape->optimizer};
     if (shape->recompute)
-        assert_ok(plm_recompute_parse(shape->recompute, &run->strategy.recompute));
+        assert_ok(plm_strategy_recompute_parse(&run->strategy, shape->recompute,
+                                               &run->strategy.recompute));
     run->strategy.head_chunks = shape->head_chunks ? shape->head_chunks : 1;
     run->strategy.mlp_chunks = shape->mlp_chunks ? shape->mlp_chunks : 1;
 }

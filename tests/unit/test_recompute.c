@@ -3,8 +3,11 @@
 #include "unit/fake_plan.h"
 #include "unit/small_run.h"
 
-static const char *const rungs[] = {"act",       "norm",          "mlp",          "block",
-                                    "attention", "act+attention", "mlp+attention"};
+static const char *const rungs[] = {"act", "norm", "mlp", "block", "attention", "act+attention",
+                                    "mlp+attention",
+                                    /* by name */
+                                    "ln1", "attention.qkv", "gelu", "mlp.up", "add+dropout",
+                                    "act+attention.qkv", "ln1+attention.qkv+attention+mlp.up+gelu"};
 
 enum { RUNG_COUNT = sizeof rungs / sizeof *rungs, STEPS = 2 };
 
@@ -73,7 +76,7 @@ static size_t transient_of(const char *recompute, plm_attention_form attention)
     assert_ok(plm_model_parse("gpt:layers=12,width=768,heads=12,context=1024,vocab=256", &model));
     plm_job job = job_of(&model, 8, 1024);
     plm_strategy strategy = strategy_of(8, attention);
-    assert_ok(plm_recompute_parse(recompute, &strategy.recompute));
+    assert_ok(plm_strategy_recompute_parse(&strategy, recompute, &strategy.recompute));
     assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
     plm_plan_summary summary = plm_plan_summarize(plan);
     assert_int_equal(summary.transient_bytes, summary.transient_bound_bytes);
@@ -112,6 +115,20 @@ static void attention_that_is_recomputed_is_not_kept_in_any_block(void **state)
     assert_true(kept - made_again > 10 * matrix);
 }
 
+/* What a rung drops can be said by names; what no rung drops too. */
+static void a_name_drops_what_the_operation_makes(void **state)
+{
+    (void)state;
+    size_t width = (size_t)8 * 1024 * 768 * sizeof(float);
+    size_t none = transient_of("none", PLM_ATTENTION_FUSED);
+    size_t qkv = transient_of("attention.qkv", PLM_ATTENTION_FUSED);
+    assert_int_equal(transient_of("gelu", PLM_ATTENTION_FUSED),
+                     transient_of("act", PLM_ATTENTION_FUSED));
+    assert_int_equal(transient_of("attention scores+softmax+attention apply", PLM_ATTENTION_PLAIN),
+                     transient_of("attention", PLM_ATTENTION_PLAIN));
+    assert_true(none - qkv > 11 * 3 * width && none - qkv <= 12 * 3 * width);
+}
+
 static plm_status plan_with(plm_strategy strategy)
 {
     fake_device device = fake_device_make(0, 0);
@@ -122,6 +139,38 @@ static plm_status plan_with(plm_strategy strategy)
     plm_status status = plm_plan_create(&job, &strategy, &device.head, &plan);
     plm_plan_destroy(plan);
     return status;
+}
+
+static void blocks_may_differ_by_name(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"micro_batch\": 1, \"recompute\": [{\"rung\": \"ln1\", "
+                               "\"blocks\": 1}, {\"rung\": \"act+attention.qkv\", \"blocks\": 1}]}";
+    plm_strategy strategy, again;
+    char *line = NULL;
+    assert_ok(plm_strategy_read("text", text, sizeof text - 1, &strategy));
+    assert_ok(plan_with(strategy));
+    assert_ok(plm_strategy_json(&strategy, &line));
+    assert_non_null(strstr(line, "\"act+attention.qkv\""));
+    assert_ok(plm_strategy_read("line", line, strlen(line), &again));
+    assert_memory_equal(&again, &strategy, sizeof again);
+    plm_strategy_json_free(line);
+}
+
+static void a_name_that_no_block_has_is_refused_with_those_there_are(void **state)
+{
+    (void)state;
+    plm_strategy strategy = strategy_of(1, PLM_ATTENTION_FUSED);
+    plm_error error;
+    assert_ok(plm_strategy_recompute_parse(&strategy, "act+attention.qvk", &strategy.recompute));
+    assert_int_equal(plan_with(strategy), PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "ln1, attention.qkv, attention, attention.out, add, ln2, "
+                                          "mlp.up, gelu, mlp.down), found 'attention.qvk'"));
+    /* an operation outside of blocks has no name here */
+    strategy = strategy_of(1, PLM_ATTENTION_FUSED);
+    assert_ok(plm_strategy_recompute_parse(&strategy, "logits+embedding", &strategy.recompute));
+    assert_int_equal(plan_with(strategy), PLM_ERROR_ARGUMENT);
 }
 
 static void blocks_that_are_not_there_are_refused(void **state)
@@ -141,7 +190,7 @@ static plm_status plan_recomputed(void *context)
 {
     plm_strategy strategy = strategy_of(1, PLM_ATTENTION_PLAIN);
     (void)context;
-    assert_ok(plm_recompute_parse("block", &strategy.recompute));
+    assert_ok(plm_strategy_recompute_parse(&strategy, "block+mlp.up", &strategy.recompute));
     return plan_with(strategy);
 }
 
@@ -158,6 +207,9 @@ int main(void)
             losses_gradients_and_parameters_are_the_same_bits_with_and_without_recompute),
         cmocka_unit_test(each_rung_keeps_what_the_ladder_says),
         cmocka_unit_test(attention_that_is_recomputed_is_not_kept_in_any_block),
+        cmocka_unit_test(a_name_drops_what_the_operation_makes),
+        cmocka_unit_test(blocks_may_differ_by_name),
+        cmocka_unit_test(a_name_that_no_block_has_is_refused_with_those_there_are),
         cmocka_unit_test(blocks_that_are_not_there_are_refused),
         cmocka_unit_test(recompute_survives_the_failure_of_every_allocation),
     };

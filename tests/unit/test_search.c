@@ -353,11 +353,13 @@ static void draw_shape(uint64_t *counter, small_shape *shape)
 }
 
 /* Opens a run whose blocks each have a choice of their own. */
-static void open_mixed(small_run *run, const small_shape *shape, const uint8_t *bits)
+static void open_mixed(small_run *run, const small_shape *shape, const char *const recompute[3])
 {
     small_run_describe(run, shape);
     run->strategy.recompute_count = (int32_t)shape->layers;
-    memcpy(run->strategy.recompute_of, bits, (size_t)shape->layers);
+    for (int i = 0; i < 3; i++)
+        assert_ok(plm_strategy_recompute_parse(&run->strategy, recompute[i],
+                                               &run->strategy.recompute_of[i]));
     assert_ok(plm_device_create_cpu(1, 0, &run->device));
     assert_ok(plm_plan_create(&run->job, &run->strategy, run->device, &run->plan));
     assert_ok(plm_session_create(run->plan, run->device, shape->seed, &run->session));
@@ -377,6 +379,19 @@ static void run_steps(const small_run *run, const small_shape *shape, double los
     }
 }
 
+/* Operations by name, alone, in sums and beside rungs. */
+static const char *const name_texts[] = {
+    "ln1",
+    "attention.qkv",
+    "mlp.up+gelu",
+    "act+attention.qkv",
+    "attention+ln2+mlp.up",
+    "norm+attention.out+add",
+    "ln1+attention.qkv+attention.out+add+ln2+mlp.up+gelu+mlp.down",
+};
+
+enum { NAMES = sizeof name_texts / sizeof *name_texts };
+
 static void random_strategies_use_what_they_say_and_recompute_changes_no_bit(void **state)
 {
     (void)state;
@@ -387,11 +402,12 @@ static void random_strategies_use_what_they_say_and_recompute_changes_no_bit(voi
         small_run mixed, plain;
         plm_session_measure measure;
         double losses[2], wanted[2];
-        uint8_t bits[3], none[3] = {0};
+        const char *recompute[3];
         draw_shape(&counter, &shape);
         for (int k = 0; k < 3; k++)
-            assert_ok(plm_recompute_parse(rung_texts[pick(&counter, RUNGS)], &bits[k]));
-        open_mixed(&mixed, &shape, bits);
+            recompute[k] = pick(&counter, 3) ? rung_texts[pick(&counter, RUNGS)]
+                                             : name_texts[pick(&counter, NAMES)];
+        open_mixed(&mixed, &shape, recompute);
         run_steps(&mixed, &shape, losses);
         assert_ok(plm_session_measure_memory(mixed.session, &measure));
         assert_int_equal(measure.peak_bytes, mixed.summary.peak_bytes);
@@ -400,7 +416,7 @@ static void random_strategies_use_what_they_say_and_recompute_changes_no_bit(voi
             (double)mixed.summary.transient_bytes / (double)mixed.summary.transient_bound_bytes - 1;
         worst = over > worst ? over : worst;
         small_run_close(&mixed);
-        open_mixed(&plain, &shape, none);
+        open_mixed(&plain, &shape, (const char *[]){"none", "none", "none"});
         run_steps(&plain, &shape, wanted);
         small_run_close(&plain);
         /* a gradient in chunks is summed in another order, and moves the second loss by as much */

@@ -64,6 +64,11 @@ static void what_is_wrong_is_named_and_nothing_changes(void **state)
         {"{\"mlp_chunks\": 0}", PLM_ERROR_ARGUMENT, "mlp_chunks"},
         {"{\"mlp_chunks\": true}", PLM_ERROR_ARGUMENT, "mlp_chunks"},
         {"{\"attention\": \"flash\"}", PLM_ERROR_ARGUMENT, "flash"},
+        {"{\"recompute\": \"mlp+\"}", PLM_ERROR_ARGUMENT, "recompute"},
+        {"{\"recompute\": \"mlp+auto\"}", PLM_ERROR_ARGUMENT, "mlp+auto"},
+        {"{\"recompute\": \"ln1\\n\"}", PLM_ERROR_ARGUMENT, "recompute"},
+        {"{\"recompute\": \"a.name.that.is.longer.than.any.has\"}", PLM_ERROR_ARGUMENT, "a.name"},
+        {"{\"recompute\": \"a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q\"}", PLM_ERROR_ARGUMENT, "'q'"},
         {"{\"attention\": null}", PLM_ERROR_ARGUMENT, "attention"},
         {"{\"attention\": \"plain\", \"recomptue\": \"mlp\"}", PLM_ERROR_ARGUMENT, "recomptue"},
     };
@@ -79,6 +84,30 @@ static void what_is_wrong_is_named_and_nothing_changes(void **state)
         assert_int_equal(strategy.micro_batch, 7);
         assert_int_equal(strategy.precision, PLM_DTYPE_BF16);
         assert_int_equal(strategy.attention, PLM_ATTENTION_PLAIN);
+    }
+}
+
+static void recompute_is_written_as_it_is_read(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"none",
+                                        "auto",
+                                        "act",
+                                        "block",
+                                        "attention",
+                                        "mlp+attention",
+                                        "ln1",
+                                        "act+attention.qkv",
+                                        "attention+mlp.up+gelu",
+                                        "a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        plm_strategy strategy = plm_strategy_default();
+        char text[PLM_RECOMPUTE_TEXT];
+        uint32_t bits, again;
+        assert_ok(plm_strategy_recompute_parse(&strategy, texts[i], &bits));
+        assert_string_equal(plm_recompute_format(&strategy, bits, text), texts[i]);
+        assert_ok(plm_strategy_recompute_parse(&strategy, text, &again)); /* the names are there */
+        assert_int_equal(again, bits);
     }
 }
 
@@ -116,6 +145,7 @@ int main(void)
         cmocka_unit_test(fields_that_are_absent_keep_their_default),
         cmocka_unit_test(every_field_is_read),
         cmocka_unit_test(what_is_wrong_is_named_and_nothing_changes),
+        cmocka_unit_test(recompute_is_written_as_it_is_read),
         cmocka_unit_test(a_file_that_is_not_there_is_named),
         cmocka_unit_test(every_allocation_may_fail),
     };
