@@ -3,12 +3,13 @@
  * Time of every operation of a transformer layer on the CPU, at GPT-2 124M's shapes and at width
  * 256. What is bound by arithmetic is set beside the product of 2048 cubed, what is bound by memory
  * beside a copy of as many bytes, both measured in the same run: rates of machines differ, these
- * shares hardly do.
+ * shares hardly do. Beside fp32 stand bf16 and fp16, with fp32 gradients of weights: time, and how
+ * many times faster.
  *
- *     bench_ops [THREADS [INSTRUCTION SET [WORD]]]
+ *     bench_ops [THREADS [INSTRUCTION SET [WORD [blocks]]]]
  *
  * THREADS 0 and an unknown set mean the machine's own choice; WORD keeps the operations whose name
- * contains it.
+ * contains it; "blocks" makes products of 16-bit types without silicon.
  */
 #include <omp.h>
 #include <stdio.h>
@@ -123,7 +124,7 @@ static void copy_once(void *context)
 
 /* Places the operands one after the other and gives them small values; returns the bytes that the
  * operation moves (an effect is read and written). */
-static size_t place(const bench *b, const bench_row *row, op_run *run)
+static size_t place(const bench *b, const bench_row *row, op_types types, op_run *run)
 {
     size_t at = 0, moved = 0;
     for (int i = 0; i < OPERANDS; i++) {
@@ -131,17 +132,17 @@ static size_t place(const bench *b, const bench_row *row, op_run *run)
         if (!word)
             continue;
         plm_operand *operand = operand_at(&run->launch, i);
-        int64_t count =
-            shape_operand(&row->n, (op_types){PLM_DTYPE_F32, PLM_DTYPE_F32}, word, operand);
+        int64_t count = shape_operand(&row->n, types, word, operand);
         operand->data = b->arena + at;
         for (int64_t e = 0; e < count; e++)
             if (operand->dtype == PLM_DTYPE_I32)
                 ((int32_t *)operand->data)[e] = (int32_t)(e * 7919 % row->n.V);
             else
-                ((float *)operand->data)[e] = (float)(e * 31 % 1009) * 0.001f - 0.3f;
-        at += plm_granules((size_t)count * 4);
+                set_value(operand, e, (float)(e * 31 % 1009) * 0.001f - 0.3f);
+        size_t bytes = (size_t)count * element_bytes(operand);
+        at += plm_granules(bytes);
         bool effect = i >= PLM_OP_INPUTS_MAX + PLM_OP_OUTPUTS_MAX;
-        moved += (size_t)count * 4 * (effect && row->accumulate ? 2 : 1);
+        moved += bytes * (effect && row->accumulate ? 2 : 1);
     }
     check(b->device->table->workspace(b->device, &run->launch, &run->launch.workspace_bytes));
     run->launch.workspace = b->arena + at;
@@ -163,7 +164,7 @@ static void tame(const bench_row *row, op_run *run)
         ((float *)run->launch.effect[2].data)[e] = 0.01f;
 }
 
-static timing time_op(bench *b, const bench_row *row, size_t *moved)
+static timing time_op(bench *b, const bench_row *row, op_types types, size_t *moved)
 {
     op_run run = {.device = b->device,
                   .launch = {.kind = row->kind,
@@ -175,7 +176,7 @@ static timing time_op(bench *b, const bench_row *row, size_t *moved)
                                       .accumulate = row->accumulate,
                                       .decay = true},
                              .step = &b->step}};
-    *moved = place(b, row, &run);
+    *moved = place(b, row, types, &run);
     tame(row, &run);
     check(b->device->table->prepare(b->device, &run.launch, &run.prepared));
     timing time = repeat(run_once, &run, b->device->threads);
@@ -196,22 +197,35 @@ static timing time_copy(const bench *b, size_t moved)
     return (timing){time.best * scale, time.median * scale};
 }
 
+static const op_types fp32 = {PLM_DTYPE_F32, PLM_DTYPE_F32};
+
+/* Time in a 16-bit type, and how many times faster it is than fp32. */
+static void print_half(bench *b, const bench_row *row, plm_dtype dtype, double fp32_seconds)
+{
+    size_t moved;
+    timing time = time_op(b, row, (op_types){dtype, PLM_DTYPE_F32}, &moved);
+    printf("  %9.3f %5.2f x", time.best * 1e3, fp32_seconds / time.best);
+}
+
 static void run_row(bench *b, const bench_row *row)
 {
     size_t moved;
     if (!strstr(op_table[row->kind].name, b->word))
         return;
-    timing time = time_op(b, row, &moved);
-    printf("%-28s %-22s %9.3f %+6.0f%%", op_table[row->kind].name, row->what, time.best * 1e3,
+    timing time = time_op(b, row, fp32, &moved);
+    printf("%-23s %-17s %9.3f %+5.0f%%", op_table[row->kind].name, row->what, time.best * 1e3,
            (time.median / time.best - 1) * 100);
     if (row->operations > 0) {
         double rate = row->operations / time.best;
-        printf(" %8.1f GFLOP/s  %4.2f of the product\n", rate * 1e-9, rate / b->product_rate);
-        return;
+        printf(" %7.1f GFLOP/s %4.2f of the product", rate * 1e-9, rate / b->product_rate);
+    } else {
+        timing copy = time_copy(b, moved);
+        printf(" %7.1f GB/s    %4.2f of a copy     ", (double)moved / time.best * 1e-9,
+               copy.best / time.best);
     }
-    timing copy = time_copy(b, moved);
-    printf(" %8.1f GB/s     %4.2f of a copy\n", (double)moved / time.best * 1e-9,
-           copy.best / time.best);
+    print_half(b, row, PLM_DTYPE_BF16, time.best);
+    print_half(b, row, PLM_DTYPE_F16, time.best);
+    printf("\n");
 }
 
 /* Positions that see one another under the causal mask, times heads and width. */
@@ -272,6 +286,7 @@ static void run_memory_bound(bench *b, extents n)
     run_row(b, &(bench_row){PLM_OP_GRADIENT_NORM, "V C", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_ADAMW, "V C", n, true, 0});
     run_row(b, &(bench_row){PLM_OP_SGD, "V C", n, true, 0});
+    run_row(b, &(bench_row){PLM_OP_CAST, "V C", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_INIT_NORMAL, "V C", n, false, 0});
 }
 
@@ -279,7 +294,8 @@ static void run_model(bench *b, const char *name, extents n)
 {
     printf("\n%s: B=%lld T=%lld C=%lld H=%lld V=%lld\n", name, (long long)n.B, (long long)n.T,
            (long long)n.C, (long long)n.H, (long long)n.V);
-    printf("%-28s %-22s %9s %7s\n", "operation", "", "best ms", "median");
+    printf("%-23s %-17s %9s %6s %32s  %9s %18s\n", "operation", "", "best ms", "median", "",
+           "bf16 ms", "fp16 ms");
     run_products(b, n, "query, key, value", n.C, 3 * n.C);
     run_products(b, n, "projection", n.C, n.C);
     run_products(b, n, "up", n.C, 4 * n.C);
@@ -294,7 +310,7 @@ static void measure_product_rate(bench *b)
     size_t moved;
     extents n = {.B = 1, .T = 2048, .C = 1, .H = 1, .V = 1, .K = 2048, .N = 2048, .P = 1};
     timing time =
-        time_op(b, &(bench_row){PLM_OP_LINEAR, "2048 cubed", n, false, product(&n)}, &moved);
+        time_op(b, &(bench_row){PLM_OP_LINEAR, "2048 cubed", n, false, product(&n)}, fp32, &moved);
     b->product_rate = product(&n) / time.best;
     printf("product of 2048 cubed: %.1f GFLOP/s\n", b->product_rate * 1e-9);
 }
@@ -327,6 +343,8 @@ int main(int count, char **arguments)
                         .update_count = 1}};
     check(plm_device_create_cpu(count > 1 ? atoi(arguments[1]) : 0, 0, &b.device));
     choose_kernels(b.device, count > 2 ? arguments[2] : NULL);
+    if (count > 4)
+        plm__cpu_use_silicon(b.device, strcmp(arguments[4], "blocks") != 0);
     void *arena = NULL;
     check(b.device->table->reserve(b.device, b.arena_bytes, &arena));
     b.arena = arena;

@@ -41,8 +41,8 @@ plm_device_usage plm_device_usage_of(const plm_device *device);
  * every peak. */
 size_t plm_device_overhead(plm_device *device);
 
-/* Whether the device multiplies matrices of this type in silicon. A floating point type that it
- * does not have is right all the same, and slower: its products are made in fp32. */
+/* Whether the device has instructions that multiply matrices of this type. Where it has none, or
+ * slow ones, products are made in fp32 of converted blocks: right all the same. */
 bool plm_device_has(const plm_device *device, plm_dtype dtype);
 
 /* The precision for training that a device is best at: bf16 where it has it, else fp16, else fp32.

@@ -87,7 +87,7 @@ typedef struct plm_device_table {
     /* Bytes that the device and its libraries hold beside what they hand out: a declared bound. */
     size_t (*overhead_bytes)(plm_device *device);
 
-    /* Whether products of this type run in silicon; elsewhere fp32 stands in for it. */
+    /* Whether there are instructions that multiply matrices of this type. */
     bool (*has_dtype)(const plm_device *device, plm_dtype dtype);
 } plm_device_table;
 

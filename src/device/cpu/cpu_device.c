@@ -10,6 +10,7 @@
 #include "device/cpu/cpu_internal.h"
 #include "device/cpu/kernel/attention_tile.h"
 #include "device/cpu/kernel/id_order.h"
+#include "device/cpu/kernel/product_block.h"
 #include "device/cpu/kernel/row_room.h"
 
 typedef struct plm_cpu {
@@ -29,15 +30,17 @@ static plm_status plm__cpu_workspace_none(plm_cpu *cpu, const plm_launch *launch
     return PLM_OK;
 }
 
-static plm_status plm__cpu_workspace_product(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
-{
-    return plm__products_workspace(cpu->products, launch, bytes);
-}
-
 /* `floats` for each thread. */
 static plm_status for_each_thread(const plm_cpu *cpu, int64_t floats, size_t *bytes)
 {
     return plm_mul_bytes((size_t)floats * sizeof(float), (size_t)cpu->base.threads, bytes);
+}
+
+static plm_status plm__cpu_workspace_product(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
+{
+    if (plm__products_take(cpu->products, launch))
+        return plm__products_workspace(cpu->products, launch, bytes);
+    return for_each_thread(cpu, PLM_PRODUCT_FLOATS, bytes);
 }
 
 static plm_status plm__cpu_workspace_attention(plm_cpu *cpu, const plm_launch *launch,
@@ -111,7 +114,7 @@ static plm_status prepare(plm_device *device, const plm_launch *launch, void **p
     PLM_FAIL_IF(launch->workspace_bytes < bytes || (bytes > 0 && !launch->workspace),
                 PLM_ERROR_ARGUMENT, "wanted %zu bytes of workspace, found %zu", bytes,
                 launch->workspace_bytes);
-    if (plm__products_run(launch->kind))
+    if (plm__products_take(cpu->products, launch))
         return plm__products_prepare(cpu->products, launch, prepared);
     PLM_FAIL_IF(!cpu->kernels->run[launch->kind], PLM_ERROR_UNSUPPORTED,
                 "the CPU has no kernel for %s", plm__cpu_op_text(launch->kind));
@@ -128,7 +131,7 @@ static void forget(plm_device *device, void *prepared)
 static plm_status launch_one(plm_device *device, const plm_launch *launch, void *prepared)
 {
     plm_cpu *cpu = (plm_cpu *)device;
-    if (plm__products_run(launch->kind))
+    if (plm__products_take(cpu->products, launch))
         return plm__products_launch(cpu->products, launch, prepared);
     cpu->kernels->run[launch->kind](launch, device->threads);
     return PLM_OK;
@@ -219,4 +222,9 @@ plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes, plm_device *
 void plm__cpu_use_kernels(plm_device *device, const plm_cpu_kernels *kernels)
 {
     ((plm_cpu *)device)->kernels = kernels;
+}
+
+void plm__cpu_use_silicon(plm_device *device, bool wanted)
+{
+    plm__products_use_silicon(((plm_cpu *)device)->products, wanted);
 }

@@ -24,6 +24,9 @@ PLM_MUST_USE plm_status plm__cpu_check_shapes(const plm_launch *launch);
 PLM_MUST_USE plm_status plm__cpu_reserve(plm_device *device, size_t bytes, void **region);
 void plm__cpu_release(plm_device *device, void *region, size_t bytes);
 
+/* Whether the processor has AVX-512's arithmetic in fp16. */
+bool plm__cpu_has_fp16(void);
+
 /* The kernels of the best instruction set that this machine runs. */
 const plm_cpu_kernels *plm__cpu_best_kernels(void);
 
@@ -31,8 +34,12 @@ const plm_cpu_kernels *plm__cpu_best_kernels(void);
 const plm_cpu_kernels *plm__cpu_kernels_at(int index);
 
 /* Runs one set's kernel on an existing CPU device, whatever set that would pick. For tests and
- * measurements; `launch` is not a product. */
+ * measurements. */
 void plm__cpu_use_kernels(plm_device *device, const plm_cpu_kernels *kernels);
+
+/* Makes products of 16-bit types in silicon, where there is any, or in converted blocks. For tests
+ * and measurements. */
+void plm__cpu_use_silicon(plm_device *device, bool wanted);
 
 /* Matrix products. One thread drives a plm_products. */
 typedef struct plm_products plm_products;
@@ -48,8 +55,17 @@ size_t plm__products_overhead_bytes(const plm_products *products);
 /* Whether the library multiplies this type with instructions made for it. */
 bool plm__products_have(const plm_products *products, plm_dtype dtype);
 
-/* As the device's functions of the same names. */
+/* Lets the library multiply 16-bit types, where it can, or not. For tests and measurements. */
+void plm__products_use_silicon(plm_products *products, bool wanted);
+
+/* Whether the operation is a matrix product. */
 bool plm__products_run(plm_op_kind kind);
+
+/* Whether the library runs this product, whose shapes were checked: not where there is nothing to
+ * multiply, nor types that it does not have. Then the kernels do. */
+bool plm__products_take(const plm_products *products, const plm_launch *launch);
+
+/* As the device's functions of the same names, for launches that are taken. */
 PLM_MUST_USE plm_status plm__products_workspace(plm_products *products, const plm_launch *launch,
                                                 size_t *bytes);
 PLM_MUST_USE plm_status plm__products_prepare(plm_products *products, const plm_launch *launch,

@@ -21,6 +21,11 @@ static bool runs_v4(void)
            __builtin_cpu_supports("avx512vl");
 }
 
+bool plm__cpu_has_fp16(void)
+{
+    return __builtin_cpu_supports("avx512fp16");
+}
+
 const plm_cpu_kernels *plm__cpu_kernels_at(int index)
 {
     if (index == 0)
@@ -30,6 +35,11 @@ const plm_cpu_kernels *plm__cpu_kernels_at(int index)
     return index == 2 && runs_v4() ? &plm__cpu_kernels_x86_64_v4 : NULL;
 }
 #else
+bool plm__cpu_has_fp16(void)
+{
+    return false;
+}
+
 const plm_cpu_kernels *plm__cpu_kernels_at(int index)
 {
     return index == 0 ? &plm__cpu_kernels_baseline : NULL;

@@ -4,10 +4,16 @@
 
 #include <dnnl_version.h>
 
-/* Extents and strides of the four operands. */
+/* Extents and strides of the four operands, and their types. */
 typedef struct layout {
     dnnl_dims_t a, a_strides, b, b_strides, c, c_strides, bias, bias_strides;
+    dnnl_data_type_t type, result;
 } layout;
+
+static dnnl_data_type_t type_of(plm_dtype dtype)
+{
+    return dtype == PLM_DTYPE_BF16 ? dnnl_bf16 : dtype == PLM_DTYPE_F16 ? dnnl_f16 : dnnl_f32;
+}
 
 static layout layout_of(const plm_product *p)
 {
@@ -20,6 +26,8 @@ static layout layout_of(const plm_product *p)
         .c_strides = {p->n, 1},
         .bias = {1, p->n},
         .bias_strides = {p->n, 1},
+        .type = type_of(p->type),
+        .result = type_of(p->result),
     };
 }
 
@@ -35,16 +43,15 @@ static dnnl_status_t create(dnnl_engine_t engine, const plm_product *product,
 {
     layout at = layout_of(product);
     dnnl_memory_desc_t a = NULL, b = NULL, bias = NULL, c = NULL;
-    dnnl_status_t status =
-        dnnl_memory_desc_create_with_strides(&a, 2, at.a, dnnl_f32, at.a_strides);
+    dnnl_status_t status = dnnl_memory_desc_create_with_strides(&a, 2, at.a, at.type, at.a_strides);
     if (status == dnnl_success && product->packed_b)
-        status = dnnl_memory_desc_create_with_tag(&b, 2, at.b, dnnl_f32, dnnl_format_tag_any);
+        status = dnnl_memory_desc_create_with_tag(&b, 2, at.b, at.type, dnnl_format_tag_any);
     else if (status == dnnl_success)
-        status = dnnl_memory_desc_create_with_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
+        status = dnnl_memory_desc_create_with_strides(&b, 2, at.b, at.type, at.b_strides);
     if (status == dnnl_success)
-        status = dnnl_memory_desc_create_with_strides(&c, 2, at.c, dnnl_f32, at.c_strides);
+        status = dnnl_memory_desc_create_with_strides(&c, 2, at.c, at.result, at.c_strides);
     if (status == dnnl_success && product->bias)
-        status = dnnl_memory_desc_create_with_strides(&bias, 2, at.bias, dnnl_f32, at.bias_strides);
+        status = dnnl_memory_desc_create_with_strides(&bias, 2, at.bias, at.type, at.bias_strides);
     if (status == dnnl_success)
         status = dnnl_matmul_primitive_desc_create(descriptor, engine, a, b, bias, c, attr);
     dnnl_memory_desc_destroy(c);
@@ -61,8 +68,7 @@ static dnnl_status_t create_packing(dnnl_engine_t engine, const plm_product *pro
 {
     layout at = layout_of(product);
     dnnl_memory_desc_t b = NULL;
-    dnnl_status_t status =
-        dnnl_memory_desc_create_with_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
+    dnnl_status_t status = dnnl_memory_desc_create_with_strides(&b, 2, at.b, at.type, at.b_strides);
     if (status == dnnl_success)
         status = dnnl_reorder_primitive_desc_create(
             packing, b, engine, dnnl_primitive_desc_query_md(descriptor, dnnl_query_weights_md, 0),
@@ -84,15 +90,15 @@ static dnnl_status_t create(dnnl_engine_t engine, const plm_product *product,
     layout at = layout_of(product);
     dnnl_memory_desc_t a, b, bias, c;
     dnnl_matmul_desc_t matmul;
-    dnnl_status_t status = dnnl_memory_desc_init_by_strides(&a, 2, at.a, dnnl_f32, at.a_strides);
+    dnnl_status_t status = dnnl_memory_desc_init_by_strides(&a, 2, at.a, at.type, at.a_strides);
     if (status == dnnl_success && product->packed_b)
-        status = dnnl_memory_desc_init_by_tag(&b, 2, at.b, dnnl_f32, dnnl_format_tag_any);
+        status = dnnl_memory_desc_init_by_tag(&b, 2, at.b, at.type, dnnl_format_tag_any);
     else if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
+        status = dnnl_memory_desc_init_by_strides(&b, 2, at.b, at.type, at.b_strides);
     if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_strides(&c, 2, at.c, dnnl_f32, at.c_strides);
+        status = dnnl_memory_desc_init_by_strides(&c, 2, at.c, at.result, at.c_strides);
     if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_strides(&bias, 2, at.bias, dnnl_f32, at.bias_strides);
+        status = dnnl_memory_desc_init_by_strides(&bias, 2, at.bias, at.type, at.bias_strides);
     if (status == dnnl_success)
         status = dnnl_matmul_desc_init(&matmul, &a, &b, product->bias ? &bias : NULL, &c);
     if (status == dnnl_success)
@@ -107,7 +113,7 @@ static dnnl_status_t create_packing(dnnl_engine_t engine, const plm_product *pro
 {
     layout at = layout_of(product);
     dnnl_memory_desc_t b;
-    dnnl_status_t status = dnnl_memory_desc_init_by_strides(&b, 2, at.b, dnnl_f32, at.b_strides);
+    dnnl_status_t status = dnnl_memory_desc_init_by_strides(&b, 2, at.b, at.type, at.b_strides);
     if (status == dnnl_success)
         status = dnnl_reorder_primitive_desc_create(
             packing, &b, engine, dnnl_primitive_desc_query_md(descriptor, dnnl_query_weights_md, 0),

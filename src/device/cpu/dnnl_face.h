@@ -9,16 +9,20 @@
 #include <dnnl.h>
 #include <stdbool.h>
 
+#include "plimsoll/dtype.h"
+
 /* c[m,n] (+)= a[m,k] b[k,n] (+ bias[n]); a turned matrix lies as [k,m] or [n,k]. */
 typedef struct plm_product {
     int64_t m, n, k;
     bool turned_a, turned_b;
     bool bias;
     bool add;
-    bool packed_b; /* b is multiplied from a copy in the library's own layout */
+    bool packed_b;    /* b is multiplied from a copy in the library's own layout */
+    plm_dtype type;   /* of a, b and bias */
+    plm_dtype result; /* of c; sums are in fp32 whatever they are */
 } plm_product;
 
-/* *descriptor = the library's plan for `product` in fp32 with a scratchpad of the caller's; ended
+/* *descriptor = the library's plan for `product` with a scratchpad of the caller's; ended
  * with dnnl_primitive_desc_destroy. */
 dnnl_status_t plm__dnnl_describe(dnnl_engine_t engine, const plm_product *product,
                                  dnnl_primitive_desc_t *descriptor);

@@ -20,11 +20,13 @@
 
 #include "device/device.h"
 
-/* One row an operation: kind, name. Products are the library's and stand in cpu_product.c. */
+/* One row an operation: kind, name. Products here are those that the library in cpu_product.c does
+ * not take. */
 #define PLM_CPU_KERNEL_MAP(ROW)                                                                    \
     ROW(EMBEDDING, embedding)                                                                      \
     ROW(POSITION, position)                                                                        \
     ROW(LAYER_NORM, layer_norm)                                                                    \
+    ROW(LINEAR, linear)                                                                            \
     ROW(GELU, gelu)                                                                                \
     ROW(GELU_EXACT, gelu_exact)                                                                    \
     ROW(ADD, add)                                                                                  \
@@ -40,6 +42,8 @@
     ROW(POSITION_GRAD, position_grad)                                                              \
     ROW(LAYER_NORM_GRAD_INPUT, layer_norm_grad_input)                                              \
     ROW(LAYER_NORM_GRAD_WEIGHT, layer_norm_grad_weight)                                            \
+    ROW(LINEAR_GRAD_INPUT, linear_grad_input)                                                      \
+    ROW(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                    \
     ROW(LINEAR_GRAD_BIAS, linear_grad_bias)                                                        \
     ROW(GELU_GRAD, gelu_grad)                                                                      \
     ROW(GELU_EXACT_GRAD, gelu_exact_grad)                                                          \
@@ -59,7 +63,7 @@
 /* Runs one operation on `threads` threads. */
 typedef void plm_cpu_kernel(const plm_launch *launch, int threads);
 
-/* The kernels of one instruction set; NULL where the library runs the operation. */
+/* The kernels of one instruction set. */
 typedef struct plm_cpu_kernels {
     const char *isa;
     plm_cpu_kernel *run[PLM_OP_COUNT];
