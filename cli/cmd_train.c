@@ -245,8 +245,11 @@ static plm_status print_plan(const plm_trainer *trainer, const char *model)
     plm_bill_destroy(bill);
     int64_t parts = s.batch / s.strategy.micro_batch;
     char peak[PLM_SIZE_TEXT], budget[PLM_SIZE_TEXT], recompute[PLM_RECOMPUTE_LIST_TEXT];
+    char mlp[40] = "";
+    if (s.strategy.mlp_chunks > 1)
+        snprintf(mlp, sizeof mlp, ", MLP in %lld", (long long)s.strategy.mlp_chunks);
     printf("plan    %lld sequences of %lld tokens an update: %lld micro-batch%s of %lld\n"
-           "        %s attention, %s%s%s, recompute %s, head in %lld chunk%s\n"
+           "        %s attention, %s%s%s, recompute %s, head in %lld chunk%s%s\n"
            "        peak %s (%zu bytes) of a budget of %s\n\n",
            (long long)s.batch, (long long)s.sequence, (long long)parts, parts == 1 ? "" : "es",
            (long long)s.strategy.micro_batch, plm_attention_text(s.strategy.attention),
@@ -254,7 +257,7 @@ static plm_status print_plan(const plm_trainer *trainer, const char *model)
            s.strategy.gradient == PLM_DTYPE_BF16 ? " with bf16 gradients" : "",
            s.strategy.update == PLM_UPDATE_EARLY ? ", updated early" : "",
            plm_strategy_recompute_format(&s.strategy, recompute), (long long)s.strategy.head_chunks,
-           s.strategy.head_chunks == 1 ? "" : "s", plm_size_format(s.peak_bytes, peak),
+           s.strategy.head_chunks == 1 ? "" : "s", mlp, plm_size_format(s.peak_bytes, peak),
            s.peak_bytes, plm_size_format(plm_trainer_budget(trainer), budget));
     return status;
 }

@@ -129,6 +129,15 @@ static plm_status add_chunks(const request *r)
     return PLM_OK;
 }
 
+static plm_status add_whole_mlp(const request *r)
+{
+    plm_strategy strategy = r->advice->plan.strategy;
+    if (r->open->mlp_chunks != 0)
+        return PLM_OK;
+    strategy.mlp_chunks = 1;
+    return add_other(r, "the MLPs whole", &strategy);
+}
+
 static plm_status add_attention(const request *r)
 {
     plm_strategy strategy = r->advice->plan.strategy;
@@ -380,6 +389,9 @@ static plm_status add_cures(const request *r)
     other.head_chunks = other.head_chunks < 8 ? 8 : 4 * other.head_chunks;
     PLM_TRY(add_cure(r, "the head in more chunks", &other));
     other = *r->open;
+    other.mlp_chunks = other.mlp_chunks < 4 ? 4 : 4 * other.mlp_chunks;
+    PLM_TRY(add_cure(r, "the MLPs in more chunks", &other));
+    other = *r->open;
     other.attention = PLM_ATTENTION_FUSED;
     PLM_TRY(add_cure(r, "fused attention", &other));
     PLM_TRY(add_lighter_state(r));
@@ -437,6 +449,7 @@ static plm_status tell_alternatives(const request *r)
         PLM_TRY(add_micro_batches(r));
         PLM_TRY(add_rungs(r));
         PLM_TRY(add_chunks(r));
+        PLM_TRY(add_whole_mlp(r));
         PLM_TRY(add_attention(r));
     } else {
         PLM_TRY(add_changes(r));

@@ -222,6 +222,8 @@ static void wrong_use_is_refused(void **state)
     } cases[] = {
         {"plan " SMALL, "--budget"},
         {"plan " SMALL " --budget 1GiB --head-chunks 0", "head-chunks"},
+        {"plan " SMALL " --budget 1GiB --mlp-chunks 0", "mlp-chunks"},
+        {"plan " SMALL " --budget 1GiB --recompute mpl", "mlp.up"},
         {"plan " SMALL " --budget 1GiB --recompute all", "recompute"},
         {"plan " SMALL " --budget 1GiB --strategy /nowhere.json", "/nowhere.json"},
         {"profile", "MODEL"},

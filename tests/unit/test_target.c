@@ -264,7 +264,7 @@ static plm_strategy open_strategy(plm_dtype precision)
 {
     plm_strategy strategy = plm_strategy_default();
     strategy.precision = precision;
-    strategy.head_chunks = 0;
+    strategy.head_chunks = strategy.mlp_chunks = 0;
     strategy.recompute = PLM_RECOMPUTE_AUTO;
     return strategy;
 }
@@ -344,7 +344,7 @@ static void twelve_gibibytes_hold_24_sequences_of_gpt2_medium(void **state)
     job.batch = strategy.micro_batch = 4; /* plain and nothing made again: not even 4 */
     strategy.attention = PLM_ATTENTION_PLAIN;
     strategy.recompute = PLM_RECOMPUTE_NONE;
-    strategy.head_chunks = 1;
+    strategy.head_chunks = strategy.mlp_chunks = 1;
     assert_true(smallest_of("h200", &job, &strategy, budget, NULL) > budget);
 }
 
