@@ -151,7 +151,42 @@ static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **s
     check_monotone(PLM_ATTENTION_AUTO);
 }
 
-static void check_choice(plm_attention_form attention)
+/* Blocks of four kinds: each has an MLP of its own width, two have no attention. */
+static plm_tensor uneven_product(plm_graph *g, const char *name, plm_tensor x, int64_t out,
+                                 int64_t in)
+{
+    plm_tensor weight =
+        plm_parameter(g, name, 2, (int64_t[]){out, in}, plm_init_normal(0.1f), true);
+    return plm_linear(g, x, weight, PLM_TENSOR_NONE);
+}
+
+static void build_uneven(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                         int64_t sequence)
+{
+    enum { WIDTH = 32, VOCAB = 40, BLOCKS = 7 };
+    (void)config, (void)program;
+    plm_tensor tokens = plm_input(g, "tokens", 2, (int64_t[]){batch, sequence});
+    plm_tensor targets = plm_input(g, "targets", 2, (int64_t[]){batch, sequence});
+    plm_tensor table =
+        plm_parameter(g, "table", 2, (int64_t[]){VOCAB, WIDTH}, plm_init_normal(0.1f), true);
+    plm_tensor x = plm_embedding(g, tokens, table);
+    for (int32_t i = 0; i < BLOCKS; i++) {
+        int64_t wide = WIDTH << (i % 3 + 1);
+        plm_block(g, i);
+        if (i % 2) {
+            plm_tensor seen = uneven_product(g, "qkv", x, 3 * WIDTH, WIDTH);
+            x = plm_add(g, x, plm_attention(g, seen, 2, true));
+        }
+        plm_tensor bent = plm_gelu(g, uneven_product(g, "up", x, wide, WIDTH));
+        x = plm_add(g, x, uneven_product(g, "down", bent, WIDTH, wide));
+    }
+    plm_layer(g, "head");
+    plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE), targets);
+}
+
+/* Every strategy that has one choice for all blocks, beside what is chosen of a network: that of
+ * the shop, or blocks that differ. */
+static void check_choice(plm_attention_form attention, bool uneven)
 {
     shop s;
     plm_plan *chosen = NULL;
@@ -159,6 +194,10 @@ static void check_choice(plm_attention_form attention)
     strategy.attention = attention;
     int forms = attention == PLM_ATTENTION_AUTO ? 2 : 1;
     shop_open(&s, SMALL, 4, 10000);
+    if (uneven) {
+        s.job.network = (plm_network){build_uneven, NULL};
+        s.job.generates = false;
+    }
     size_t budgets[] = {SIZE_MAX, 0, 0};
     assert_ok(
         plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &budgets[1], &chosen));
@@ -189,8 +228,9 @@ static void check_choice(plm_attention_form attention)
 static void nothing_that_fits_is_faster_than_the_choice(void **state)
 {
     (void)state;
-    check_choice(PLM_ATTENTION_FUSED);
-    check_choice(PLM_ATTENTION_AUTO);
+    check_choice(PLM_ATTENTION_FUSED, false);
+    check_choice(PLM_ATTENTION_AUTO, false);
+    check_choice(PLM_ATTENTION_FUSED, true);
 }
 
 static void open_attention_is_the_faster_form_that_fits(void **state)
