@@ -8,9 +8,9 @@
  * same sequences come whatever the micro-batch, and after a resume. The held-out part is read from
  * front to back in windows that do not overlap.
  *
- * The file is mapped, not copied: its pages belong to the page cache (but count as resident in this
- * process once touched; opening touches them all when the vocabulary has to be checked). It must
- * not be cut short while it is open. Reading is thread-safe.
+ * The file is neither copied nor mapped: each window is read when it is wanted, from pages that
+ * belong to the page cache and do not count as resident in this process. A file that is cut short
+ * while it is open is PLM_ERROR_IO of the call that finds it too short. Reading is thread-safe.
  */
 #ifndef PLIMSOLL_DATA_H
 #define PLIMSOLL_DATA_H
@@ -38,14 +38,15 @@ typedef struct plm_corpus plm_corpus;
 PLM_MUST_USE plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab,
                                         plm_corpus **corpus);
 
-/* Ends the mapping; NULL is allowed. */
+/* Closes the file; NULL is allowed. */
 void plm_corpus_close(plm_corpus *corpus);
 
 /*
  * Fills the sequences `first` .. `first` + `count` - 1 of a step's window:
  * tokens [count, length], targets [count, length], targets being the tokens one place on. Both
  * arrays are the caller's. Never reaches into the held-out part. PLM_ERROR_ARGUMENT for a negative
- * index or count and for a step outside 0 .. 2^32 - 1.
+ * index or count and for a step outside 0 .. 2^32 - 1; PLM_ERROR_IO when the file cannot be read,
+ * or has become too short.
  */
 PLM_MUST_USE plm_status plm_corpus_sample(const plm_corpus *corpus, uint64_t seed, int64_t step,
                                           int64_t first, int64_t count, int32_t *tokens,
@@ -55,7 +56,7 @@ PLM_MUST_USE plm_status plm_corpus_sample(const plm_corpus *corpus, uint64_t see
  * Fills the held-out windows `first` .. `first` + `count` - 1, in the same shapes. What lies beyond
  * the text is token 0 with the target PLM_TARGET_IGNORED: the end of the last window, and whole
  * windows after it, so that any count may be asked for. PLM_ERROR_ARGUMENT for a negative index or
- * count.
+ * count; PLM_ERROR_IO as plm_corpus_sample.
  */
 PLM_MUST_USE plm_status plm_corpus_held_out(const plm_corpus *corpus, int64_t first, int64_t count,
                                             int32_t *tokens, int32_t *targets);
@@ -93,7 +94,7 @@ plm_corpus_counts plm_corpus_count(const plm_corpus *corpus);
  * *loss = what a bigram model scores on the held-out part: the mean over its targets of
  * -ln((pairs + 1) / (firsts + V)), counted on the training part, V the smaller of vocab and 256.
  * In nats. A model that has learned nothing beyond neighbouring letters does no better.
- * PLM_ERROR_HOST_MEMORY.
+ * PLM_ERROR_HOST_MEMORY; PLM_ERROR_IO as plm_corpus_sample.
  */
 PLM_MUST_USE plm_status plm_corpus_bigram_loss(const plm_corpus *corpus, double *loss);
 

@@ -136,7 +136,8 @@ typedef struct plm_snapshot_settings {
 /*
  * *snapshot = what a file says, owned by the caller. PLM_ERROR_IO; PLM_ERROR_FORMAT when it is no
  * snapshot, is cut off or damaged, with the file and the byte; PLM_ERROR_UNSUPPORTED when a named
- * maximum is met; PLM_ERROR_HOST_MEMORY.
+ * maximum is met; PLM_ERROR_HOST_MEMORY. The file is mapped while it is read: one that another
+ * program writes anew meanwhile, cutting it short, ends this program by SIGBUS.
  */
 PLM_MUST_USE plm_status plm_snapshot_read(const char *path, plm_snapshot **snapshot);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole files: mapped to read, renamed into place when written. */
+/* Files: mapped or read in pieces, renamed into place when written. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -16,14 +16,28 @@ static plm_status io_failed(const char *verb, const char *path)
     return plm_fail(PLM_ERROR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
 }
 
-static plm_status map_open(int descriptor, const char *path, plm_file *file)
+static plm_status measure_open(int descriptor, const char *path, size_t *byte_count)
 {
     struct stat about;
     if (plm_file_calls_get()->status(descriptor, &about) != 0)
         return io_failed("read", path);
     PLM_FAIL_IF(!S_ISREG(about.st_mode), PLM_ERROR_IO, "cannot read '%s': wanted a file, found %s",
                 path, S_ISDIR(about.st_mode) ? "a directory" : "something else");
-    size_t byte_count = (size_t)about.st_size;
+    *byte_count = (size_t)about.st_size;
+    return PLM_OK;
+}
+
+/* A pipe that nobody writes to is told as what it is, not waited for. */
+static plm_status open_to_read(const char *path, int *descriptor)
+{
+    *descriptor = plm_file_calls_get()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    return *descriptor < 0 ? io_failed("open", path) : PLM_OK;
+}
+
+static plm_status map_open(int descriptor, const char *path, plm_file *file)
+{
+    size_t byte_count;
+    PLM_TRY(measure_open(descriptor, path, &byte_count));
     void *bytes = NULL;
     if (byte_count > 0) {
         bytes = plm_file_calls_get()->map(descriptor, byte_count);
@@ -36,12 +50,10 @@ static plm_status map_open(int descriptor, const char *path, plm_file *file)
 
 plm_status plm_file_map(const char *path, plm_file *file)
 {
-    const plm_file_calls *calls = plm_file_calls_get();
-    int descriptor = calls->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (descriptor < 0)
-        return io_failed("open", path);
+    int descriptor;
+    PLM_TRY(open_to_read(path, &descriptor));
     plm_status status = map_open(descriptor, path, file);
-    calls->close(descriptor); /* nothing was written: nothing can be lost */
+    plm_file_calls_get()->close(descriptor); /* nothing was written: nothing can be lost */
     return status;
 }
 
@@ -50,6 +62,46 @@ void plm_file_unmap(plm_file *file)
     if (file->bytes)
         munmap((void *)file->bytes, file->byte_count);
     *file = (plm_file){0};
+}
+
+plm_status plm_file_open(const char *path, plm_file_reader *reader)
+{
+    plm_file_reader opened = {.is_open = true};
+    PLM_TRY(open_to_read(path, &opened.descriptor));
+    plm_status status = measure_open(opened.descriptor, path, &opened.byte_count);
+    if (status != PLM_OK) {
+        plm_file_calls_get()->close(opened.descriptor);
+        return status;
+    }
+    snprintf(opened.path, sizeof opened.path, "%s", path);
+    *reader = opened;
+    return PLM_OK;
+}
+
+plm_status plm_file_read_at(const plm_file_reader *reader, size_t offset, void *bytes,
+                            size_t byte_count)
+{
+    for (size_t done = 0; done < byte_count;) {
+        ssize_t more = plm_file_calls_get()->read_at(reader->descriptor, (char *)bytes + done,
+                                                     byte_count - done, (off_t)(offset + done));
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more < 0)
+            return io_failed("read", reader->path);
+        PLM_FAIL_IF(more == 0, PLM_ERROR_IO,
+                    "'%s' is shorter than it was: wanted the %zu bytes that it had when it was "
+                    "opened, found its end at byte %zu",
+                    reader->path, reader->byte_count, offset + done);
+        done += (size_t)more;
+    }
+    return PLM_OK;
+}
+
+void plm_file_close(plm_file_reader *reader)
+{
+    if (reader->is_open)
+        plm_file_calls_get()->close(reader->descriptor);
+    *reader = (plm_file_reader){0};
 }
 
 size_t plm_file_read_start(const char *path, char *text, size_t room)

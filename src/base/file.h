@@ -14,11 +14,37 @@ typedef struct plm_file {
 /*
  * Maps a regular file for reading. PLM_ERROR_IO when it is missing, unreadable or not a regular
  * file. Mapped pages are the page cache's, not this program's.
+ *
+ * A mapping has no way to fail politely: when another program cuts the file short, or its disk
+ * fails, touching the page that is gone ends this program by SIGBUS. So mappings are for files that
+ * are read once and let go, which whoever writes them replaces by renaming; what stays open for
+ * long, or is written by anyone, is a plm_file_reader's.
  */
 PLM_MUST_USE plm_status plm_file_map(const char *path, plm_file *file);
 
 /* Ends the mapping; a zeroed struct is allowed. */
 void plm_file_unmap(plm_file *file);
+
+/* A regular file held open, of which pieces are read. */
+typedef struct plm_file_reader {
+    bool is_open;
+    int descriptor;
+    size_t byte_count; /* when it was opened */
+    char path[256];    /* for messages, perhaps cut */
+} plm_file_reader;
+
+/* Opens a file to read pieces of; fails as plm_file_map. */
+PLM_MUST_USE plm_status plm_file_open(const char *path, plm_file_reader *reader);
+
+/*
+ * Reads `byte_count` bytes from `offset` on, which is thread-safe. PLM_ERROR_IO when the disk fails
+ * and when the file has meanwhile become too short for that; `bytes` may then be written in part.
+ */
+PLM_MUST_USE plm_status plm_file_read_at(const plm_file_reader *reader, size_t offset, void *bytes,
+                                         size_t byte_count);
+
+/* Closes it; a zeroed struct is allowed. */
+void plm_file_close(plm_file_reader *reader);
 
 /* Reads the start of a small file, as much as `room` holds with a NUL behind it, into `text`.
  * Returns how many bytes: 0 also when it cannot be read. */

@@ -46,6 +46,7 @@ static const plm_file_calls system_calls = {
     .status = system_status,
     .map = system_map,
     .read = read,
+    .read_at = pread,
     .write = write,
     .sync = fsync,
     .close = close,
@@ -88,6 +89,11 @@ static void *failing_map(int descriptor, size_t bytes)
 static ssize_t failing_read(int descriptor, void *bytes, size_t byte_count)
 {
     return fails(PLM_FILE_CALL_READ) ? -1 : read(descriptor, bytes, byte_count);
+}
+
+static ssize_t failing_read_at(int descriptor, void *bytes, size_t byte_count, off_t offset)
+{
+    return fails(PLM_FILE_CALL_READ_AT) ? -1 : pread(descriptor, bytes, byte_count, offset);
 }
 
 static ssize_t failing_write(int descriptor, const void *bytes, size_t byte_count)
@@ -136,6 +142,7 @@ static const plm_file_calls failing_calls = {
     .status = failing_status,
     .map = failing_map,
     .read = failing_read,
+    .read_at = failing_read_at,
     .write = failing_write,
     .sync = failing_sync,
     .close = failing_close,

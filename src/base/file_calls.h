@@ -20,6 +20,7 @@
     ROW(STATUS, "status", EIO)                                                                     \
     ROW(MAP, "map", ENOMEM)                                                                        \
     ROW(READ, "read", EIO)                                                                         \
+    ROW(READ_AT, "read_at", EIO)                                                                   \
     ROW(WRITE, "write", ENOSPC)                                                                    \
     ROW(SYNC, "sync", EIO)                                                                         \
     ROW(CLOSE, "close", EIO)                                                                       \
@@ -45,6 +46,7 @@ typedef struct plm_file_calls {
     int (*status)(int descriptor, struct stat *about);
     void *(*map)(int descriptor, size_t bytes); /* to read; MAP_FAILED */
     ssize_t (*read)(int descriptor, void *bytes, size_t byte_count);
+    ssize_t (*read_at)(int descriptor, void *bytes, size_t byte_count, off_t offset);
     ssize_t (*write)(int descriptor, const void *bytes, size_t byte_count);
     int (*sync)(int descriptor);
     int (*close)(int descriptor); /* the descriptor is gone after a failure too */

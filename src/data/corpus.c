@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The corpus: a mapped file in two parts. Nothing is stored about what was drawn, so any sequence
- * of any step can be made again.
+ * The corpus: a file in two parts, read window by window as they are wanted: never mapped, so that
+ * a text which somebody cuts short while it is trained on is a failure and not the program's end.
+ * Nothing is stored about what was drawn, so any sequence of any step can be made again.
  */
 #include "plimsoll/data.h"
 
@@ -14,13 +15,15 @@
 enum {
     BYTE_VALUES = 256,
     HELD_OUT_DIVISOR = 10,
+    PIECE_BYTES = 1 << 16,    /* of the text, where it is read from end to end */
+    WINDOW_BYTES = 4096,      /* of a sequence, read at once */
     SITE_CORPUS = 0x64617461, /* "data": apart from the sites of a graph, which count from 0 */
     SITE_MASK = 0x6d61736b,   /* "mask" */
     POSITION_BITS = 32        /* of the counter of SITE_MASK, below the sequence */
 };
 
 struct plm_corpus {
-    plm_file file;
+    plm_file_reader file;
     int64_t training_bytes; /* the held-out part begins here */
     int64_t held_out_bytes;
     int64_t length; /* tokens a sequence */
@@ -41,16 +44,41 @@ static plm_status check_length(const char *path, int64_t bytes, int64_t length)
     return PLM_OK;
 }
 
-static plm_status check_bytes(const char *path, const plm_file *file, int64_t vocab)
+/* Called with the text from `first` to `end`, piece by piece in order; `at` is a piece's place. */
+typedef plm_status visit_piece(int64_t at, const uint8_t *bytes, int64_t count, void *user);
+
+static plm_status read_through(const plm_corpus *corpus, int64_t first, int64_t end,
+                               visit_piece *visit, void *user)
 {
-    if (vocab >= BYTE_VALUES)
-        return PLM_OK;
-    for (size_t i = 0; i < file->byte_count; i++)
-        PLM_FAIL_IF(file->bytes[i] >= vocab, PLM_ERROR_FORMAT,
-                    "'%.200s' has the byte %d at offset %zu, beyond a vocabulary of %" PRId64
-                    "; a vocabulary of 256 holds every byte",
-                    path, file->bytes[i], i, vocab);
+    uint8_t *piece = NULL;
+    PLM_TRY(plm_host_alloc(PIECE_BYTES, &piece));
+    plm_status status = PLM_OK;
+    for (int64_t at = first; status == PLM_OK && at < end; at += PIECE_BYTES) {
+        int64_t count = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
+        status = plm_file_read_at(&corpus->file, (size_t)at, piece, (size_t)count);
+        if (status == PLM_OK)
+            status = visit(at, piece, count, user);
+    }
+    plm_host_free(piece);
+    return status;
+}
+
+static plm_status check_piece(int64_t at, const uint8_t *bytes, int64_t count, void *user)
+{
+    const plm_corpus *corpus = user;
+    for (int64_t i = 0; i < count; i++)
+        PLM_FAIL_IF(bytes[i] >= corpus->vocab, PLM_ERROR_FORMAT,
+                    "'%.200s' has the byte %d at offset %" PRId64
+                    ", beyond a vocabulary of %" PRId64 "; a vocabulary of 256 holds every byte",
+                    corpus->file.path, bytes[i], at + i, corpus->vocab);
     return PLM_OK;
+}
+
+static plm_status check_bytes(plm_corpus *corpus)
+{
+    if (corpus->vocab >= BYTE_VALUES)
+        return PLM_OK;
+    return read_through(corpus, 0, (int64_t)corpus->file.byte_count, check_piece, corpus);
 }
 
 plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab, plm_corpus **corpus)
@@ -66,10 +94,10 @@ plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab, plm_
     PLM_TRY(plm_host_alloc(sizeof *opened, &opened));
     opened->length = length;
     opened->vocab = vocab;
-    PLM_TRY_DONE(plm_file_map(path, &opened->file));
+    PLM_TRY_DONE(plm_file_open(path, &opened->file));
     int64_t bytes = (int64_t)opened->file.byte_count;
     PLM_TRY_DONE(check_length(path, bytes, length));
-    PLM_TRY_DONE(check_bytes(path, &opened->file, vocab));
+    PLM_TRY_DONE(check_bytes(opened));
     opened->held_out_bytes = bytes / HELD_OUT_DIVISOR;
     opened->training_bytes = bytes - opened->held_out_bytes;
     *corpus = opened;
@@ -83,11 +111,27 @@ void plm_corpus_close(plm_corpus *corpus)
 {
     if (!corpus)
         return;
-    plm_file_unmap(&corpus->file);
+    plm_file_close(&corpus->file);
     plm_host_free(corpus);
 }
 
 /* ---- sequences ----------------------------------------------------------------------------- */
+
+/* Fills one sequence of `count` tokens and the tokens one place on, from byte `at` of the file. */
+static plm_status read_window(const plm_corpus *corpus, int64_t at, int64_t count, int32_t *tokens,
+                              int32_t *targets)
+{
+    uint8_t bytes[WINDOW_BYTES + 1];
+    for (int64_t done = 0; done < count; done += WINDOW_BYTES) {
+        int64_t part = count - done < WINDOW_BYTES ? count - done : WINDOW_BYTES;
+        PLM_TRY(plm_file_read_at(&corpus->file, (size_t)(at + done), bytes, (size_t)part + 1));
+        for (int64_t t = 0; t < part; t++) {
+            tokens[done + t] = bytes[t];
+            targets[done + t] = bytes[t + 1];
+        }
+    }
+    return PLM_OK;
+}
 
 plm_status plm_corpus_sample(const plm_corpus *corpus, uint64_t seed, int64_t step, int64_t first,
                              int64_t count, int32_t *tokens, int32_t *targets)
@@ -103,11 +147,8 @@ plm_status plm_corpus_sample(const plm_corpus *corpus, uint64_t seed, int64_t st
         plm_philox drawn =
             plm_philox_at(seed, (uint32_t)step, SITE_CORPUS, (uint64_t)first + (uint64_t)i);
         uint64_t wide = (uint64_t)drawn.word[1] << 32 | drawn.word[0];
-        const uint8_t *bytes = corpus->file.bytes + wide % places;
-        for (int64_t t = 0; t < corpus->length; t++) {
-            *tokens++ = bytes[t];
-            *targets++ = bytes[t + 1];
-        }
+        PLM_TRY(read_window(corpus, (int64_t)(wide % places), corpus->length,
+                            tokens + i * corpus->length, targets + i * corpus->length));
     }
     return PLM_OK;
 }
@@ -122,17 +163,19 @@ plm_status plm_corpus_held_out(const plm_corpus *corpus, int64_t first, int64_t 
 {
     PLM_FAIL_IF(first < 0 || count < 0, PLM_ERROR_ARGUMENT,
                 "no held-out windows from %" PRId64 ", %" PRId64 " of them", first, count);
-    const uint8_t *bytes = corpus->file.bytes + corpus->training_bytes;
-    int64_t windows = held_out_windows(corpus);
+    int64_t windows = held_out_windows(corpus), length = corpus->length;
     for (int64_t i = 0; i < count; i++) {
         /* a window after the last begins at the end; the comparison keeps the product in range */
-        int64_t start =
-            i >= windows - first ? corpus->held_out_bytes : (first + i) * corpus->length;
-        for (int64_t t = 0; t < corpus->length; t++) {
-            bool inside = start + t + 1 < corpus->held_out_bytes;
-            *tokens++ = inside ? bytes[start + t] : 0;
-            *targets++ = inside ? bytes[start + t + 1] : PLM_TARGET_IGNORED;
+        int64_t start = i >= windows - first ? corpus->held_out_bytes : (first + i) * length;
+        int64_t inside = corpus->held_out_bytes - 1 - start;
+        inside = inside < 0 ? 0 : inside < length ? inside : length;
+        PLM_TRY(read_window(corpus, corpus->training_bytes + start, inside, tokens, targets));
+        for (int64_t t = inside; t < length; t++) {
+            tokens[t] = 0;
+            targets[t] = PLM_TARGET_IGNORED;
         }
+        tokens += length;
+        targets += length;
     }
     return PLM_OK;
 }
@@ -198,26 +241,52 @@ plm_corpus_counts plm_corpus_count(const plm_corpus *corpus)
 
 /* ---- what to beat -------------------------------------------------------------------------- */
 
+/* Counts of neighbouring bytes, and what they make of the bytes after them. */
+typedef struct bigrams {
+    int64_t firsts[BYTE_VALUES];
+    int64_t pairs[BYTE_VALUES][BYTE_VALUES];
+    int64_t begin;    /* place of the part's first byte, which has no neighbour before it */
+    uint8_t previous; /* last byte of the piece before */
+    double values;
+    double sum;
+} bigrams;
+
+static plm_status count_pairs(int64_t at, const uint8_t *bytes, int64_t count, void *user)
+{
+    bigrams *b = user;
+    for (int64_t i = at == b->begin; i < count; i++) {
+        uint8_t first = i > 0 ? bytes[i - 1] : b->previous;
+        b->firsts[first] += 1;
+        b->pairs[first][bytes[i]] += 1;
+    }
+    b->previous = bytes[count - 1];
+    return PLM_OK;
+}
+
+static plm_status score_pairs(int64_t at, const uint8_t *bytes, int64_t count, void *user)
+{
+    bigrams *b = user;
+    for (int64_t i = at == b->begin; i < count; i++) {
+        uint8_t first = i > 0 ? bytes[i - 1] : b->previous;
+        b->sum -=
+            log(((double)b->pairs[first][bytes[i]] + 1) / ((double)b->firsts[first] + b->values));
+    }
+    b->previous = bytes[count - 1];
+    return PLM_OK;
+}
+
 plm_status plm_corpus_bigram_loss(const plm_corpus *corpus, double *loss)
 {
-    struct {
-        int64_t firsts[BYTE_VALUES];
-        int64_t pairs[BYTE_VALUES][BYTE_VALUES];
-    } *counts = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *counts, &counts));
-    const uint8_t *bytes = corpus->file.bytes;
-    for (int64_t i = 0; i + 1 < corpus->training_bytes; i++) {
-        counts->firsts[bytes[i]] += 1;
-        counts->pairs[bytes[i]][bytes[i + 1]] += 1;
-    }
-    const uint8_t *held_out = bytes + corpus->training_bytes;
-    double values = corpus->vocab < BYTE_VALUES ? (double)corpus->vocab : BYTE_VALUES;
-    double sum = 0;
-    for (int64_t i = 0; i + 1 < corpus->held_out_bytes; i++) {
-        double pairs = (double)counts->pairs[held_out[i]][held_out[i + 1]];
-        sum -= log((pairs + 1) / ((double)counts->firsts[held_out[i]] + values));
-    }
-    *loss = sum / (double)(corpus->held_out_bytes - 1);
-    plm_host_free(counts);
-    return PLM_OK;
+    bigrams *b = NULL;
+    PLM_TRY(plm_host_alloc(sizeof *b, &b));
+    b->values = corpus->vocab < BYTE_VALUES ? (double)corpus->vocab : BYTE_VALUES;
+    int64_t middle = corpus->training_bytes;
+    plm_status status = read_through(corpus, 0, middle, count_pairs, b);
+    b->begin = middle;
+    if (status == PLM_OK)
+        status = read_through(corpus, middle, middle + corpus->held_out_bytes, score_pairs, b);
+    if (status == PLM_OK)
+        *loss = b->sum / (double)(corpus->held_out_bytes - 1);
+    plm_host_free(b);
+    return status;
 }

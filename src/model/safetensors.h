@@ -5,7 +5,9 @@
  * writes end with a tensor "plimsoll.crc32", the CRC-32 of every byte before it, so that any
  * damaged byte is found.
  *
- * Reading maps the file and copies nothing. One thread uses a reader or a writer.
+ * Reading maps the file and copies nothing: a file that another program cuts short meanwhile ends
+ * this one by SIGBUS, as base/file.h says. Writers of ours replace a file whole. One thread uses a
+ * reader or a writer.
  */
 #ifndef PLM_MODEL_SAFETENSORS_H
 #define PLM_MODEL_SAFETENSORS_H

@@ -114,7 +114,6 @@ static plm_status start(plm_trainer *trainer)
     PLM_TRY(plm_corpus_open(s->data_path, s->sequence, s->model.vocab, &trainer->corpus));
     if (trainer->masked)
         PLM_TRY(plm_corpus_check_mask(trainer->corpus));
-    /* Reads every page of the text, so that none of them counts as growth of the run. */
     PLM_TRY(plm_corpus_bigram_loss(trainer->corpus, &trainer->bigram_loss));
     PLM_TRY(plm_memory_resident(&trainer->resident_before));
     PLM_TRY(plan_run(trainer));

@@ -216,10 +216,15 @@ static plm_status use_files(const char *folder, const char *path)
 {
     char names[64] = "";
     plm_file file = {0};
+    plm_file_reader reader = {0};
     PLM_TRY(plm_folder_make(folder));
     PLM_TRY(plm_folder_each(folder, note_name, names));
     PLM_TRY(plm_file_map(path, &file));
     plm_file_unmap(&file);
+    PLM_TRY(plm_file_open(path, &reader));
+    plm_status status = plm_file_read_at(&reader, 1, names, 2);
+    plm_file_close(&reader);
+    PLM_TRY(status);
     return plm_file_write(path, "new", 3);
 }
 

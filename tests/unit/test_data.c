@@ -314,6 +314,52 @@ static void a_vocabulary_without_room_for_the_mask_is_refused(void **state)
     plm_corpus_close(corpus);
 }
 
+/* ---- failures ------------------------------------------------------------------------------ */
+
+static void a_text_that_is_cut_short_while_it_is_open_is_told_and_not_the_end(void **state)
+{
+    (void)state;
+    int32_t tokens[LENGTH], targets[LENGTH];
+    double loss;
+    plm_error error;
+    plm_corpus *corpus = open_counting();
+    assert_int_equal(truncate(path, TRAINING_BYTES + 1), 0);
+    assert_ok(plm_corpus_sample(corpus, 1, 0, 0, 1, tokens, targets));
+    assert_int_equal(plm_corpus_held_out(corpus, 0, 1, tokens, targets), PLM_ERROR_IO);
+    assert_int_equal(plm_corpus_bigram_loss(corpus, &loss), PLM_ERROR_IO);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(plm_corpus_sample(corpus, 1, 0, 0, 1, tokens, targets), PLM_ERROR_IO);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "is shorter than it was: wanted the 200 bytes"));
+    plm_corpus_close(corpus);
+}
+
+static void a_sequence_longer_than_what_is_read_at_once_is_whole(void **state)
+{
+    (void)state;
+    enum { LONG = 10000, LONG_FILE = 200000 };
+    static uint8_t bytes[LONG_FILE];
+    static int32_t tokens[2 * LONG], targets[2 * LONG];
+    plm_corpus *corpus = NULL;
+    for (int i = 0; i < LONG_FILE; i++)
+        bytes[i] = (uint8_t)(i % 251);
+    assert_ok(plm_file_write(path, bytes, sizeof bytes));
+    assert_ok(plm_corpus_open(path, LONG, 251, &corpus)); /* each byte is looked at */
+    assert_ok(plm_corpus_sample(corpus, 1, 0, 0, 1, tokens, targets));
+    for (int t = 0; t < LONG; t++) {
+        assert_int_equal(tokens[t], (tokens[0] + t) % 251);
+        assert_int_equal(targets[t], (tokens[0] + t + 1) % 251);
+    }
+    assert_ok(plm_corpus_held_out(corpus, 0, 2, tokens, targets));
+    for (int t = 0; t < 2 * LONG; t++) {
+        int place = LONG_FILE - LONG_FILE / 10 + t;
+        bool inside = place + 1 < LONG_FILE;
+        assert_int_equal(tokens[t], inside ? place % 251 : 0);
+        assert_int_equal(targets[t], inside ? (place + 1) % 251 : PLM_TARGET_IGNORED);
+    }
+    plm_corpus_close(corpus);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -352,6 +398,8 @@ int main(void)
         cmocka_unit_test(what_is_hidden_depends_on_seed_step_sequence_and_position_alone),
         cmocka_unit_test(what_lies_beyond_the_text_is_never_hidden),
         cmocka_unit_test(a_vocabulary_without_room_for_the_mask_is_refused),
+        cmocka_unit_test(a_text_that_is_cut_short_while_it_is_open_is_told_and_not_the_end),
+        cmocka_unit_test(a_sequence_longer_than_what_is_read_at_once_is_whole),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

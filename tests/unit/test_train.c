@@ -477,6 +477,30 @@ static void creating_a_trainer_survives_the_failure_of_every_allocation(void **s
     unlink(file.path);
 }
 
+static bool cut_the_text(const plm_train_progress *progress, void *user)
+{
+    const text_file *file = user;
+    return progress->step < 2 || truncate(file->path, 100) == 0;
+}
+
+static void a_text_that_is_cut_short_under_a_run_ends_it_with_a_message(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_trainer *trainer = NULL;
+    plm_train_result result;
+    plm_error error;
+    text_write_repeats(&file);
+    plm_train_settings settings = usual_settings(&file);
+    plm_train_observer observer = {cut_the_text, &file};
+    assert_ok(plm_trainer_create(&settings, &trainer));
+    assert_int_equal(plm_trainer_run(trainer, &observer, &result), PLM_ERROR_IO);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "is shorter than it was"));
+    plm_trainer_destroy(trainer);
+    unlink(file.path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +518,7 @@ int main(void)
         cmocka_unit_test(a_budget_that_is_too_small_names_the_smallest_which_then_does),
         cmocka_unit_test(settings_out_of_range_are_refused),
         cmocka_unit_test(creating_a_trainer_survives_the_failure_of_every_allocation),
+        cmocka_unit_test(a_text_that_is_cut_short_under_a_run_ends_it_with_a_message),
     };
     return run_test_group(tests);
 }
