@@ -73,7 +73,7 @@ bool plm_curve_is_measured(const plm_curve *curve);
 
 /*
  * *job, *strategy = those of a point of the curve that was made from them: the varied figure is
- * put in its place, and a short point has no more head chunks than rows.
+ * put in its place, and a short point has no more chunks than rows.
  */
 void plm_curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strategy *strategy);
 

@@ -29,6 +29,8 @@ void plm_curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strate
     int64_t rows = (strategy->micro_batch > 0 ? strategy->micro_batch : job->batch) * job->sequence;
     if (strategy->head_chunks > rows)
         strategy->head_chunks = rows;
+    if (strategy->mlp_chunks > rows)
+        strategy->mlp_chunks = rows;
 }
 
 /* What is varied. */

@@ -114,7 +114,7 @@ static void mlp_chunks_change_nothing_but_the_order_of_sums(void **state)
             train(&shape, &cut);
             assert_true(fabs(cut.loss - whole.loss) < 1e-6 * whole.loss);
             assert_true(fabs(cut.evaluated - whole.evaluated) < 1e-6 * whole.evaluated);
-            assert_true(small_difference(&cut.gradients, &whole.gradients) < 2e-6);
+            assert_true(small_difference(&cut.gradients, &whole.gradients) < 1e-6);
             assert_false(small_same_bits(&cut.gradients, &whole.gradients));
         }
     }

@@ -120,12 +120,13 @@ static void both_axes_have_a_largest(void **state)
 }
 
 /* The largest is looked for from one sequence and one token on. */
-static void short_points_have_no_more_head_chunks_than_rows(void **state)
+static void short_points_have_no_more_chunks_than_rows(void **state)
 {
     (void)state;
     shop s;
     shop_open(&s, PLM_ATTENTION_FUSED);
-    s.strategy.head_chunks = 16;
+    s.strategy.head_chunks = s.strategy.mlp_chunks = 16;
+    s.strategy.recompute = PLM_RECOMPUTE_BLOCK;
     plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 64, peak_at(&s, 2, 48));
     assert_true(curve->largest_sequence >= 48);
     plm_curve_destroy(curve);
@@ -308,7 +309,7 @@ int main(void)
         cmocka_unit_test(plain_attention_grows_with_the_square_and_fused_does_not),
         cmocka_unit_test(the_largest_that_fits_fits_and_one_more_does_not),
         cmocka_unit_test(both_axes_have_a_largest),
-        cmocka_unit_test(short_points_have_no_more_head_chunks_than_rows),
+        cmocka_unit_test(short_points_have_no_more_chunks_than_rows),
         cmocka_unit_test(too_few_points_are_refused),
         cmocka_unit_test(the_time_of_a_larger_run_is_forecast_from_what_ran),
         cmocka_unit_test(a_picture_shows_plans_runs_budget_and_parts),
