@@ -413,6 +413,57 @@ static void products_whose_rows_meet_in_the_cache_are_packed_and_match_the_refer
     plm_device_destroy(device);
 }
 
+/* A NaN may be any NaN. */
+static void assert_same_half(plm_dtype dtype, uint16_t found, uint16_t wanted)
+{
+    int infinity = dtype == PLM_DTYPE_BF16 ? 0x7f80 : 0x7c00;
+    if ((wanted & 0x7fff) > infinity)
+        assert_true((found & 0x7fff) > infinity);
+    else
+        assert_int_equal(found, wanted);
+}
+
+/* Rounds a sample of all fp32 numbers, and adds -0 to every 16-bit one, which keeps it. */
+static void check_conversions(plm_device *device, plm_dtype dtype)
+{
+    const extents n = {.B = 1, .T = 1, .C = 65537, .H = 1, .V = 1, .K = 1, .N = 1, .P = 1};
+    op_types types = {dtype, PLM_DTYPE_F32};
+    fixture cast, add;
+    fixture_open_as(&cast, device, PLM_OP_CAST, n, attributes(&n, false, false), types);
+    fixture_open_as(&add, device, PLM_OP_ADD, n, attributes(&n, false, false), types);
+    float *masters = cast.launch.in[0].data;
+    uint16_t *a = add.launch.in[0].data, *b = add.launch.in[1].data;
+    for (int64_t i = 0; i < n.C; i++) {
+        masters[i] = plm_of_bits((uint32_t)i * 65521U);
+        a[i] = (uint16_t)i;
+        b[i] = 0x8000;
+    }
+    run_op(device, &cast.launch);
+    run_op(device, &add.launch);
+    const uint16_t *weights = cast.launch.effect[0].data, *sum = add.launch.out[0].data;
+    for (int64_t i = 0; i < n.C; i++) {
+        assert_same_half(dtype, sum[i], a[i]);
+        assert_same_half(dtype, weights[i],
+                         dtype == PLM_DTYPE_BF16 ? plm_to_bf16(masters[i])
+                                                 : plm_to_fp16(masters[i]));
+    }
+    fixture_close(&cast);
+    fixture_close(&add);
+}
+
+static void kernels_convert_as_the_types_are_defined(void **state)
+{
+    (void)state;
+    plm_device *device = open_device(1);
+    const plm_cpu_kernels *kernels;
+    for (int set = 0; (kernels = plm__cpu_kernels_at(set)); set++) {
+        plm__cpu_use_kernels(device, kernels);
+        check_conversions(device, PLM_DTYPE_BF16);
+        check_conversions(device, PLM_DTYPE_F16);
+    }
+    plm_device_destroy(device);
+}
+
 static bool half_product(int kind, op_types types)
 {
     return plm__products_run((plm_op_kind)kind) && types.precision != PLM_DTYPE_F32;
@@ -961,6 +1012,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_of_every_instruction_set_and_type_matches_the_reference),
         cmocka_unit_test(products_whose_rows_meet_in_the_cache_are_packed_and_match_the_reference),
+        cmocka_unit_test(kernels_convert_as_the_types_are_defined),
         cmocka_unit_test(products_of_16_bit_types_are_right_in_converted_blocks_and_in_silicon),
         cmocka_unit_test(a_16_bit_product_has_a_workspace_that_does_not_grow_with_it),
         cmocka_unit_test(the_table_of_kernels_covers_every_operation),
