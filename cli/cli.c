@@ -2,6 +2,7 @@
 /* What the commands share: reading a line, and saying no. */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +19,22 @@ static const int exit_statuses[PLM_STATUS_COUNT] = {
     [PLM_ERROR_BUDGET] = CLI_NO,
     [PLM_ERROR_FORMAT] = CLI_WRONG,
     [PLM_ERROR_UNSUPPORTED] = CLI_WRONG,
-    [PLM_ERROR_IO] = CLI_WRONG,
+    [PLM_ERROR_IO] = CLI_WRONG, /* where the machine is not to blame: cli_finish */
     [PLM_ERROR_DEVICE] = CLI_FAILED,
     [PLM_ERROR_STATE] = CLI_FAILED,
 };
+
+/* Whether the system said no to a path, which whoever gave it can mend. Else the machine failed: a
+ * full disk, one that only reads, no descriptor left. */
+static bool is_wrong_path(int system_error)
+{
+    static const int errors[] = {ENOENT, ENOTDIR, EISDIR,       EACCES, EPERM,
+                                 EEXIST, ELOOP,   ENAMETOOLONG, ENXIO,  ENODEV};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (system_error == errors[i])
+            return true;
+    return false;
+}
 
 int cli_wrong(const char *format, ...)
 {
@@ -86,6 +99,8 @@ int cli_finish(plm_status status)
     plm_error error;
     plm_error_get(&error);
     cli_wrong("%s", error.message[0] ? error.message : plm_status_text(status));
+    if (error.system_error != 0 && !is_wrong_path(error.system_error))
+        return CLI_FAILED;
     return (unsigned)status < PLM_STATUS_COUNT ? exit_statuses[status] : CLI_FAILED;
 }
 

@@ -72,6 +72,8 @@ typedef struct plm_error {
     char message[512]; /* one line, no newline, lower case start */
     plm_oom_record
         oom;          /* filled for PLM_ERROR_HOST_MEMORY, _DEVICE_MEMORY and _BUDGET, else zero */
+    int system_error; /* errno of the call to the system that failed, 0 when none did: says whether
+                         a path is wrong (ENOENT, EACCES) or the machine fails (ENOSPC, EIO) */
     const char *file; /* where it was found, debug builds only, else NULL */
     int line;
 } plm_error;

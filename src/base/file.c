@@ -11,16 +11,19 @@
 
 #include "base/file_calls.h"
 
-static plm_status io_failed(const char *verb, const char *path)
+plm_status plm_file_failed(const char *verb, const char *path)
 {
-    return plm_fail(PLM_ERROR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
+    int error = errno;
+    plm_status status = plm_fail(PLM_ERROR_IO, "cannot %s '%s': %s", verb, path, strerror(error));
+    plm_fail_system(error);
+    return status;
 }
 
 static plm_status measure_open(int descriptor, const char *path, size_t *byte_count)
 {
     struct stat about;
     if (plm_file_calls_get()->status(descriptor, &about) != 0)
-        return io_failed("read", path);
+        return plm_file_failed("read", path);
     PLM_FAIL_IF(!S_ISREG(about.st_mode), PLM_ERROR_IO, "cannot read '%s': wanted a file, found %s",
                 path, S_ISDIR(about.st_mode) ? "a directory" : "something else");
     *byte_count = (size_t)about.st_size;
@@ -31,7 +34,7 @@ static plm_status measure_open(int descriptor, const char *path, size_t *byte_co
 static plm_status open_to_read(const char *path, int *descriptor)
 {
     *descriptor = plm_file_calls_get()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    return *descriptor < 0 ? io_failed("open", path) : PLM_OK;
+    return *descriptor < 0 ? plm_file_failed("open", path) : PLM_OK;
 }
 
 static plm_status map_open(int descriptor, const char *path, plm_file *file)
@@ -42,7 +45,7 @@ static plm_status map_open(int descriptor, const char *path, plm_file *file)
     if (byte_count > 0) {
         bytes = plm_file_calls_get()->map(descriptor, byte_count);
         if (bytes == MAP_FAILED)
-            return io_failed("map", path);
+            return plm_file_failed("map", path);
     }
     *file = (plm_file){.bytes = bytes, .byte_count = byte_count};
     return PLM_OK;
@@ -87,7 +90,7 @@ plm_status plm_file_read_at(const plm_file_reader *reader, size_t offset, void *
         if (more < 0 && errno == EINTR)
             continue;
         if (more < 0)
-            return io_failed("read", reader->path);
+            return plm_file_failed("read", reader->path);
         PLM_FAIL_IF(more == 0, PLM_ERROR_IO,
                     "'%s' is shorter than it was: wanted the %zu bytes that it had when it was "
                     "opened, found its end at byte %zu",
@@ -137,7 +140,7 @@ plm_status plm_file_begin(const char *path, plm_file_writer *writer)
              (long)getpid());
     writer->descriptor = plm_file_calls_get()->open(writer->temporary,
                                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return writer->descriptor < 0 ? io_failed("create", writer->temporary) : PLM_OK;
+    return writer->descriptor < 0 ? plm_file_failed("create", writer->temporary) : PLM_OK;
 }
 
 plm_status plm_file_append(plm_file_writer *writer, const void *bytes, size_t byte_count)
@@ -148,7 +151,7 @@ plm_status plm_file_append(plm_file_writer *writer, const void *bytes, size_t by
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return io_failed("write", writer->path);
+            return plm_file_failed("write", writer->path);
         next += written;
         byte_count -= (size_t)written;
     }
@@ -165,10 +168,10 @@ static plm_status sync_folder(const char *path)
     const plm_file_calls *calls = plm_file_calls_get();
     int descriptor = calls->open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (descriptor < 0)
-        return io_failed("open the folder of", path);
+        return plm_file_failed("open the folder of", path);
     plm_status status = PLM_OK;
     if (calls->sync(descriptor) != 0)
-        status = io_failed("sync the folder of", path);
+        status = plm_file_failed("sync the folder of", path);
     calls->close(descriptor);
     return status;
 }
@@ -178,11 +181,11 @@ plm_status plm_file_finish(plm_file_writer *writer)
     const plm_file_calls *calls = plm_file_calls_get();
     plm_status status = PLM_OK;
     if (calls->sync(writer->descriptor) != 0)
-        status = io_failed("sync", writer->path);
+        status = plm_file_failed("sync", writer->path);
     if (calls->close(writer->descriptor) != 0 && status == PLM_OK)
-        status = io_failed("close", writer->path);
+        status = plm_file_failed("close", writer->path);
     if (status == PLM_OK && calls->rename(writer->temporary, writer->path) != 0)
-        status = io_failed("rename to", writer->path);
+        status = plm_file_failed("rename to", writer->path);
     if (status != PLM_OK) {
         plm_file_remove(writer->temporary);
         return status;
@@ -209,9 +212,8 @@ plm_status plm_file_write(const char *path, const void *bytes, size_t byte_count
 
 plm_status plm_folder_make(const char *path)
 {
-    PLM_FAIL_IF(plm_file_calls_get()->make_folder(path, 0777) != 0 && errno != EEXIST, PLM_ERROR_IO,
-                "cannot make the folder '%s': %s", path, strerror(errno));
-    return PLM_OK;
+    bool made = plm_file_calls_get()->make_folder(path, 0777) == 0 || errno == EEXIST;
+    return made ? PLM_OK : plm_file_failed("make the folder", path);
 }
 
 plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user)
@@ -219,7 +221,7 @@ plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user
     const plm_file_calls *calls = plm_file_calls_get();
     DIR *folder = calls->open_folder(path);
     if (!folder)
-        return io_failed("read the folder", path);
+        return plm_file_failed("read the folder", path);
     plm_status status = PLM_OK;
     for (;;) {
         errno = 0; /* the only way to tell the end from a failure */
@@ -229,7 +231,7 @@ plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user
         visit(entry->d_name, user);
     }
     if (errno != 0)
-        status = io_failed("read the folder", path);
+        status = plm_file_failed("read the folder", path);
     closedir(folder);
     return status;
 }

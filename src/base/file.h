@@ -5,6 +5,12 @@
 
 #include "base/host.h"
 
+/*
+ * PLM_ERROR_IO, "cannot VERB 'PATH': ..." in the words of errno, which is kept in the record too.
+ * For whoever calls the system by itself.
+ */
+PLM_MUST_USE plm_status plm_file_failed(const char *verb, const char *path);
+
 /* A file mapped for reading. */
 typedef struct plm_file {
     const uint8_t *bytes; /* NULL when the file is empty */

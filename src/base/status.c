@@ -59,6 +59,11 @@ void plm_fail_oom(const plm_oom_record *oom)
     last_error.oom = *oom;
 }
 
+void plm_fail_system(int error)
+{
+    last_error.system_error = error;
+}
+
 void plm_bug_at(const char *file, int line, const char *format, ...)
 {
     va_list arguments;

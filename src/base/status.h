@@ -23,6 +23,9 @@ void plm_fail_at(const char *file, int line, plm_status status, const char *form
 /* Adds the out-of-memory figures to the record that plm_fail has just set. `oom` is borrowed. */
 void plm_fail_oom(const plm_oom_record *oom);
 
+/* Adds the errno of the system's call that failed to that record. */
+void plm_fail_system(int error);
+
 /* Reports a broken invariant of ours on standard error in one line and aborts. */
 void plm_bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF(3, 4) PLM_NORETURN;
 

@@ -2,6 +2,7 @@
 /* What was exported, as one JSON object. */
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "plimsoll/export.h"
 
@@ -23,7 +24,8 @@ plm_status plm_export_json(const char *path, const char *form, const plm_export_
 {
     plm_json_writer writer = {0};
     struct stat about;
-    PLM_FAIL_IF(stat(path, &about) != 0, PLM_ERROR_IO, "cannot find '%s' again", path);
+    if (stat(path, &about) != 0)
+        return plm_file_failed("find again", path);
     plm_json_begin_object(&writer, NULL);
     plm_json_text(&writer, "out", path);
     plm_json_text(&writer, "format", form);

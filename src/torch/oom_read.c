@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/host.h"
 #include "torch/oom_message.h"
 
@@ -49,7 +50,8 @@ static plm_status read_through(int descriptor, const char *path, plm_oom_scan *s
         ssize_t taken = read(descriptor, into, room);
         if (taken < 0 && errno == EINTR)
             continue;
-        PLM_FAIL_IF(taken < 0, PLM_ERROR_IO, "cannot read '%s': %s", path, strerror(errno));
+        if (taken < 0)
+            return plm_file_failed("read", path);
         last = taken == 0;
         plm_oom_scan_take(scan, (size_t)taken, last);
     }
@@ -60,7 +62,8 @@ plm_status plm_oom_read_file(const char *path, plm_oom_report *report)
 {
     bool standard = strcmp(path, "-") == 0;
     int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    PLM_FAIL_IF(descriptor < 0, PLM_ERROR_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (descriptor < 0)
+        return plm_file_failed("open", path);
     plm_oom_scan *scan = NULL;
     plm_oom_report found;
     plm_status status = plm_host_alloc(sizeof *scan, &scan);

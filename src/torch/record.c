@@ -7,7 +7,6 @@
  */
 #include "plimsoll/record.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,9 +60,7 @@ static plm_status install(const plm_record_settings *settings, char out[PATH_MAX
     PLM_TRY(write_into(folder, "plimsoll_record.py", plm__plimsoll_record_py,
                        plm__plimsoll_record_py_bytes));
     PLM_TRY(write_into(folder, "sitecustomize.py", sitecustomize, sizeof sitecustomize - 1));
-    PLM_FAIL_IF(!realpath(settings->out, out), PLM_ERROR_IO, "cannot find '%s': %s", settings->out,
-                strerror(errno));
-    return PLM_OK;
+    return realpath(settings->out, out) ? PLM_OK : plm_file_failed("find", settings->out);
 }
 
 static bool begins(const char *text, const char *prefix)

@@ -2,6 +2,8 @@
 /* base: sizes, statuses, the host allocator that can fail, Philox, text, JSON, files. */
 #include "unit/test.h"
 
+#include <errno.h>
+
 #include "base/file.h"
 #include "base/file_calls.h"
 #include "base/json.h"
@@ -261,6 +263,31 @@ static void every_file_call_may_fail_and_leaves_a_whole_file(void **state)
     rmdir(folder);
 }
 
+static void a_failed_file_call_leaves_its_errno_in_the_record(void **state)
+{
+    (void)state;
+    static const struct {
+        plm_file_call kind;
+        int error;
+    } cases[] = {
+        {PLM_FILE_CALL_WRITE, ENOSPC}, {PLM_FILE_CALL_SYNC, EIO}, {PLM_FILE_CALL_OPEN, EMFILE}};
+    plm_error error;
+    plm_file file = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plm_file_fail_at(cases[i].kind, 1, false);
+        assert_int_equal(plm_file_write("/tmp/plimsoll-test-errno", "x", 1), PLM_ERROR_IO);
+        plm_file_fail_at(PLM_FILE_CALL_ANY, 0, false);
+        plm_error_get(&error);
+        assert_int_equal(error.system_error, cases[i].error);
+    }
+    assert_int_equal(plm_file_map("/nonexistent/file", &file), PLM_ERROR_IO);
+    plm_error_get(&error);
+    assert_int_equal(error.system_error, ENOENT);
+    assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
+    plm_error_get(&error);
+    assert_int_equal(error.system_error, 0); /* no call failed */
+}
+
 static void dtype_sizes_are_whole_blocks(void **state)
 {
     (void)state;
@@ -319,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
         cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
+        cmocka_unit_test(a_failed_file_call_leaves_its_errno_in_the_record),
         cmocka_unit_test(dtype_sizes_are_whole_blocks),
         cmocka_unit_test(a_refused_host_allocation_tells_its_figures),
         cmocka_unit_test(figures_of_the_kernel_are_read_with_and_without_a_unit),

@@ -452,6 +452,25 @@ static void a_refusal_stands_after_what_was_printed_before_it(void **state)
     assert_true(strstr(output, "plimsoll: ") > strstr(output, "plan "));
 }
 
+/* A file may not grow beyond a few blocks: as good as a full disk, and needs none. */
+static void a_save_that_the_machine_fails_is_status_3(void **state)
+{
+    const folder *in = *state;
+    char line[1024];
+    snprintf(line, sizeof line,
+             "cd %s && trap '' XFSZ && ulimit -f 8 && '%s' train %s --data text --threads 1 "
+             "--steps 1 --out full 2>&1 >/dev/null | grep -q 'plimsoll: cannot write .*full/step'",
+             in->path, PLM_PROGRAM, model);
+    assert_int_equal(system(line), 0);
+    snprintf(line, sizeof line,
+             "cd %s && trap '' XFSZ && ulimit -f 8 && '%s' train %s --data text --threads 1 "
+             "--steps 1 --out full >/dev/null 2>&1; code=$?; rmdir full && exit $code",
+             in->path, PLM_PROGRAM, model);
+    int status = system(line);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_folder_that_cannot_be_written_is_refused_before_the_first_update),
         cmocka_unit_test(a_run_whose_loss_is_no_number_at_the_end_has_failed),
         cmocka_unit_test(a_refusal_stands_after_what_was_printed_before_it),
+        cmocka_unit_test(a_save_that_the_machine_fails_is_status_3),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
