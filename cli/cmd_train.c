@@ -39,6 +39,7 @@ typedef struct train_options {
     int64_t save_every;
     int64_t keep;
     const char *resume;
+    bool other_text;
     const char *trace; /* file, NULL: none */
     int64_t trace_steps;
 } train_options;
@@ -89,6 +90,8 @@ static const plm_option options[] = {
      "newest checkpoints kept", NULL},
     {"resume", PLM_OPTION_TEXT, offsetof(train_options, resume), "DIR", NULL, NULL,
      "go on from the newest checkpoint there", NULL},
+    {"other-text", PLM_OPTION_FLAG, offsetof(train_options, other_text), NULL, NULL, NULL,
+     "let --resume go on with another text than the checkpoint learnt from", NULL},
     {"trace", PLM_OPTION_TEXT, offsetof(train_options, trace), "FILE", NULL, NULL,
      "write the first updates over time as Chrome's JSON, which ui.perfetto.dev opens: memory, and "
      "each operation as it was timed; the first update warms and is passed over",
@@ -140,6 +143,7 @@ static plm_status take_settings(const train_options *o, const char *model,
     settings->save_every = o->save_every;
     settings->keep = o->keep;
     settings->resume_folder = o->resume;
+    settings->other_text = o->other_text;
     return cli_strategy(&o->choices, &settings->strategy);
 }
 

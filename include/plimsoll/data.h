@@ -29,11 +29,12 @@ enum { PLM_TARGET_IGNORED = -1 };
 typedef struct plm_corpus plm_corpus;
 
 /*
- * Opens the file at `path` for sequences of `length` tokens (1 or more) and a model of `vocab`
- * tokens (1 or more). *corpus is owned by the caller. PLM_ERROR_IO when it cannot be read;
- * PLM_ERROR_FORMAT when it is empty, when one of its two parts is shorter than length + 1 bytes
- * (the message says how long the file must be), or when it has a byte that is not under `vocab`
- * (the message names the byte and its place); PLM_ERROR_ARGUMENT, PLM_ERROR_HOST_MEMORY.
+ * Opens the file at `path`, and reads it through once, for sequences of `length` tokens (1 or more)
+ * and a model of `vocab` tokens (1 or more). *corpus is owned by the caller. PLM_ERROR_IO when it
+ * cannot be read; PLM_ERROR_FORMAT when it is empty, when one of its two parts is shorter than
+ * length + 1 bytes (the message says how long the file must be), or when it has a byte that is not
+ * under `vocab` (the message names the byte and its place); PLM_ERROR_ARGUMENT,
+ * PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab,
                                         plm_corpus **corpus);
@@ -86,6 +87,7 @@ typedef struct plm_corpus_counts {
     int64_t held_out_tokens; /* bytes of the held-out part */
     int64_t held_out_windows;
     int64_t held_out_targets; /* that are counted, over all windows: held_out_tokens - 1 */
+    uint32_t checksum;        /* CRC-32 of the whole text, as it was opened */
 } plm_corpus_counts;
 
 plm_corpus_counts plm_corpus_count(const plm_corpus *corpus);

@@ -41,6 +41,7 @@ typedef struct plm_train_settings {
     int64_t save_every;     /* updates between checkpoints, 0: only the last */
     int64_t keep;           /* newest checkpoints kept, at least 1 */
     const char *resume_folder; /* go on from its newest checkpoint; NULL: from first values */
+    bool other_text; /* resume although the checkpoint learnt from another text than this one */
 } plm_train_settings;
 
 typedef struct plm_trainer plm_trainer;
@@ -94,8 +95,10 @@ typedef struct plm_train_result {
 
 /*
  * *trainer = everything up to the reservation. PLM_ERROR_ARGUMENT for settings out of range,
- * PLM_ERROR_IO and PLM_ERROR_FORMAT for the data, PLM_ERROR_BUDGET when no allowed micro-batch
- * fits, with the smallest budget named.
+ * PLM_ERROR_IO and PLM_ERROR_FORMAT for the data, then, before anything is planned, PLM_ERROR_IO,
+ * PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint to resume that is missing, damaged, of
+ * another run, of another text (other_text takes it), or that has all the steps already;
+ * PLM_ERROR_BUDGET when no allowed micro-batch fits, with the smallest budget named.
  */
 PLM_MUST_USE plm_status plm_trainer_create(const plm_train_settings *settings,
                                            plm_trainer **trainer);
@@ -126,8 +129,8 @@ void plm_trainer_use_tape(plm_trainer *trainer, plm_tape *tape);
  *
  * A run that resumes reaches the same bits as one that was never stopped, on the
  * same machine, thread count and micro-batch; another budget resumes it too.
- * PLM_ERROR_IO, PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint that is missing, damaged
- * or of another run; PLM_ERROR_IO when one cannot be saved.
+ * PLM_ERROR_IO, PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint that has changed since
+ * plm_trainer_create looked at it; PLM_ERROR_IO when one cannot be saved.
  */
 PLM_MUST_USE plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *observer,
                                         plm_train_result *result);

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "base/philox.h"
@@ -28,6 +29,7 @@ struct plm_corpus {
     int64_t held_out_bytes;
     int64_t length; /* tokens a sequence */
     int64_t vocab;
+    uint32_t checksum; /* CRC-32 of the text */
 };
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -65,20 +67,14 @@ static plm_status read_through(const plm_corpus *corpus, int64_t first, int64_t 
 
 static plm_status check_piece(int64_t at, const uint8_t *bytes, int64_t count, void *user)
 {
-    const plm_corpus *corpus = user;
-    for (int64_t i = 0; i < count; i++)
+    plm_corpus *corpus = user;
+    corpus->checksum = (uint32_t)crc32_z(corpus->checksum, bytes, (size_t)count);
+    for (int64_t i = 0; corpus->vocab < BYTE_VALUES && i < count; i++)
         PLM_FAIL_IF(bytes[i] >= corpus->vocab, PLM_ERROR_FORMAT,
                     "'%.200s' has the byte %d at offset %" PRId64
                     ", beyond a vocabulary of %" PRId64 "; a vocabulary of 256 holds every byte",
                     corpus->file.path, bytes[i], at + i, corpus->vocab);
     return PLM_OK;
-}
-
-static plm_status check_bytes(plm_corpus *corpus)
-{
-    if (corpus->vocab >= BYTE_VALUES)
-        return PLM_OK;
-    return read_through(corpus, 0, (int64_t)corpus->file.byte_count, check_piece, corpus);
 }
 
 plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab, plm_corpus **corpus)
@@ -97,7 +93,7 @@ plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab, plm_
     PLM_TRY_DONE(plm_file_open(path, &opened->file));
     int64_t bytes = (int64_t)opened->file.byte_count;
     PLM_TRY_DONE(check_length(path, bytes, length));
-    PLM_TRY_DONE(check_bytes(opened));
+    PLM_TRY_DONE(read_through(opened, 0, bytes, check_piece, opened));
     opened->held_out_bytes = bytes / HELD_OUT_DIVISOR;
     opened->training_bytes = bytes - opened->held_out_bytes;
     *corpus = opened;
@@ -236,7 +232,8 @@ plm_corpus_counts plm_corpus_count(const plm_corpus *corpus)
     return (plm_corpus_counts){.training_tokens = corpus->training_bytes,
                                .held_out_tokens = corpus->held_out_bytes,
                                .held_out_windows = held_out_windows(corpus),
-                               .held_out_targets = corpus->held_out_bytes - 1};
+                               .held_out_targets = corpus->held_out_bytes - 1,
+                               .checksum = corpus->checksum};
 }
 
 /* ---- what to beat -------------------------------------------------------------------------- */

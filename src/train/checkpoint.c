@@ -29,9 +29,10 @@ enum { PART_COUNT = sizeof parts / sizeof *parts };
 typedef struct identity {
     char model[192];
     char run[192];
+    char text[64];
 } identity;
 
-static void tell_identity(const plm_train_settings *s, identity *who)
+static void tell_identity(const plm_train_settings *s, const plm_corpus_counts *text, identity *who)
 {
     const plm_model *m = &s->model;
     snprintf(who->model, sizeof who->model,
@@ -42,6 +43,8 @@ static void tell_identity(const plm_train_settings *s, identity *who)
     snprintf(who->run, sizeof who->run,
              "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
              s->batch, s->sequence, plm_optimizer_text(s->optimizer));
+    snprintf(who->text, sizeof who->text, "bytes=%" PRId64 " crc32=%08" PRIx32,
+             text->training_tokens + text->held_out_tokens, text->checksum);
 }
 
 #define FILE_NAME "step-%08" PRId64 ".safetensors"
@@ -164,29 +167,30 @@ static plm_status append_all(plm_safetensors_writer *writer, plm_session *sessio
 }
 
 static void note_all(plm_safetensors_writer *writer, const plm_train_settings *settings,
-                     int64_t step, const plm_session *session)
+                     const plm_corpus_counts *text, int64_t step, const plm_session *session)
 {
     identity who;
     char counters[160];
     plm_session_counters counted = plm__session_counters(session);
-    tell_identity(settings, &who);
+    tell_identity(settings, text, &who);
     snprintf(counters, sizeof counters,
              "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32 " good=%" PRIu32 " scale=%.9g",
              step, counted.updates, counted.skipped, counted.good, (double)counted.loss_scale);
     plm_safetensors_note(writer, "model", who.model);
     plm_safetensors_note(writer, "run", who.run);
+    plm_safetensors_note(writer, "text", who.text);
     plm_safetensors_note(writer, "counters", counters);
 }
 
-static plm_status write_file(const char *path, const plm_train_settings *settings, int64_t step,
-                             plm_session *session)
+static plm_status write_file(const char *path, const plm_train_settings *settings,
+                             const plm_corpus_counts *text, int64_t step, plm_session *session)
 {
     plm_safetensors_writer *writer = NULL;
     uint8_t *piece = NULL;
     plm_status status;
     PLM_TRY_DONE(plm_host_alloc(PIECE_BYTES, &piece));
     PLM_TRY_DONE(plm_safetensors_begin(path, &writer));
-    note_all(writer, settings, step, session);
+    note_all(writer, settings, text, step, session);
     PLM_TRY_DONE(declare_all(writer, session));
     PLM_TRY_DONE(append_all(writer, session, piece));
     status = plm_safetensors_finish(writer);
@@ -215,18 +219,18 @@ plm_status plm__checkpoint_prepare(const char *folder, int64_t step)
 }
 
 plm_status plm__checkpoint_save(const char *folder, int64_t keep,
-                                const plm_train_settings *settings, int64_t step,
-                                plm_session *session)
+                                const plm_train_settings *settings, const plm_corpus_counts *text,
+                                int64_t step, plm_session *session)
 {
     char path[4096];
     PLM_TRY(plm_folder_make(folder));
     PLM_TRY(plm_folder_each(folder, remove_leftover, (void *)folder));
     PLM_TRY(file_path(folder, step, path));
-    PLM_TRY(write_file(path, settings, step, session));
+    PLM_TRY(write_file(path, settings, text, step, session));
     return remove_old(folder, keep);
 }
 
-static plm_status check_text(const char *path, const char *what, const char *wanted,
+static plm_status check_note(const char *path, const char *what, const char *wanted,
                              const char *found)
 {
     PLM_FAIL_IF(!found || strcmp(wanted, found) != 0, PLM_ERROR_ARGUMENT,
@@ -261,16 +265,28 @@ static plm_status check_tensors(const char *path, const plm_safetensors *file,
     return PLM_OK;
 }
 
+/* Of the text that the checkpoint learnt from; older ones do not name it. */
+static plm_status check_text(const char *path, const char *wanted, const char *found)
+{
+    PLM_FAIL_IF(found && strcmp(wanted, found) != 0, PLM_ERROR_ARGUMENT,
+                "%s has learnt from another text than --data names: wanted '%s', found '%s'; add "
+                "--other-text to go on with this one",
+                path, wanted, found);
+    return PLM_OK;
+}
+
 static plm_status check_file(const char *path, const plm_safetensors *file,
-                             const plm_train_settings *settings, const plm_session *session,
+                             const plm_train_settings *settings, const plm_corpus_counts *text,
                              int64_t step, plm_session_counters *counters)
 {
     identity who;
     int64_t saved_step;
-    tell_identity(settings, &who);
+    tell_identity(settings, text, &who);
     PLM_TRY(plm_safetensors_verify(file));
-    PLM_TRY(check_text(path, "model", who.model, plm_safetensors_metadata(file, "model")));
-    PLM_TRY(check_text(path, "run", who.run, plm_safetensors_metadata(file, "run")));
+    PLM_TRY(check_note(path, "model", who.model, plm_safetensors_metadata(file, "model")));
+    PLM_TRY(check_note(path, "run", who.run, plm_safetensors_metadata(file, "run")));
+    if (!settings->other_text)
+        PLM_TRY(check_text(path, who.text, plm_safetensors_metadata(file, "text")));
     const char *counted = plm_safetensors_metadata(file, "counters");
     PLM_FAIL_IF(!counted ||
                     sscanf(counted,
@@ -281,7 +297,7 @@ static plm_status check_file(const char *path, const plm_safetensors *file,
                     saved_step != step || !(counters->loss_scale >= 0) ||
                     counters->loss_scale > PLM_LOSS_SCALE_MAX,
                 PLM_ERROR_FORMAT, "%s has no usable counters", path);
-    return check_tensors(path, file, session);
+    return PLM_OK;
 }
 
 static plm_status copy_tensors(const plm_safetensors *file, plm_session *session)
@@ -301,19 +317,45 @@ static plm_status copy_tensors(const plm_safetensors *file, plm_session *session
     return PLM_OK;
 }
 
+/* Opens the newest checkpoint; it is named in `path`, and *file is the caller's. */
+static plm_status open_newest(const char *folder, char path[4096], int64_t *step,
+                              plm_safetensors **file)
+{
+    PLM_TRY(find_newest(folder, INT64_MAX, step));
+    PLM_FAIL_IF(*step < 0, PLM_ERROR_IO, "no checkpoint lies in '%s'", folder);
+    PLM_TRY(file_path(folder, *step, path));
+    return plm_safetensors_open(path, file);
+}
+
+plm_status plm__checkpoint_check(const char *folder, const plm_train_settings *settings,
+                                 const plm_corpus_counts *text)
+{
+    char path[4096];
+    int64_t step;
+    plm_safetensors *file = NULL;
+    plm_session_counters counters;
+    PLM_TRY(open_newest(folder, path, &step, &file));
+    plm_status status = check_file(path, file, settings, text, step, &counters);
+    plm_safetensors_close(file);
+    PLM_TRY(status);
+    PLM_FAIL_IF(step >= settings->steps, PLM_ERROR_ARGUMENT,
+                "the checkpoint in '%s' has %" PRId64
+                " steps already; wanted more than that, found %" PRId64,
+                folder, step, settings->steps);
+    return PLM_OK;
+}
+
 plm_status plm__checkpoint_load(const char *folder, const plm_train_settings *settings,
-                                plm_session *session, int64_t *step)
+                                const plm_corpus_counts *text, plm_session *session, int64_t *step)
 {
     char path[4096];
     int64_t newest;
     plm_safetensors *file = NULL;
     plm_session_counters counters;
-    PLM_TRY(find_newest(folder, INT64_MAX, &newest));
-    PLM_FAIL_IF(newest < 0, PLM_ERROR_IO, "no checkpoint lies in '%s'", folder);
-    PLM_TRY(file_path(folder, newest, path));
     plm_status status;
-    PLM_TRY_DONE(plm_safetensors_open(path, &file));
-    PLM_TRY_DONE(check_file(path, file, settings, session, newest, &counters));
+    PLM_TRY(open_newest(folder, path, &newest, &file));
+    PLM_TRY_DONE(check_file(path, file, settings, text, newest, &counters));
+    PLM_TRY_DONE(check_tensors(path, file, session));
     PLM_TRY_DONE(copy_tensors(file, session));
     PLM_TRY_DONE(plm__session_set_counters(session, counters));
     *step = newest;

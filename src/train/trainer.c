@@ -28,6 +28,7 @@ struct plm_trainer {
     plm_device_source source;
     plm_job job;
     plm_corpus *corpus;
+    plm_corpus_counts text; /* of the corpus */
     plm_device *device;
     plm_plan *plan;
     plm_session *session;
@@ -112,8 +113,11 @@ static plm_status start(plm_trainer *trainer)
                              .generates = !trainer->masked,
                              .optimizer = s->optimizer};
     PLM_TRY(plm_corpus_open(s->data_path, s->sequence, s->model.vocab, &trainer->corpus));
+    trainer->text = plm_corpus_count(trainer->corpus);
     if (trainer->masked)
         PLM_TRY(plm_corpus_check_mask(trainer->corpus));
+    if (s->resume_folder)
+        PLM_TRY(plm__checkpoint_check(s->resume_folder, s, &trainer->text));
     PLM_TRY(plm_corpus_bigram_loss(trainer->corpus, &trainer->bigram_loss));
     PLM_TRY(plm_memory_resident(&trainer->resident_before));
     PLM_TRY(plan_run(trainer));
@@ -203,7 +207,7 @@ static plm_status take_held_out(plm_trainer *trainer, int64_t window, int64_t pl
 static plm_status evaluate(plm_trainer *trainer, double *loss, int64_t *counted)
 {
     const plm_train_settings *s = &trainer->settings;
-    int64_t windows = plm_corpus_count(trainer->corpus).held_out_windows;
+    int64_t windows = trainer->text.held_out_windows;
     int64_t used =
         s->eval_sequences > 0 && s->eval_sequences < windows ? s->eval_sequences : windows;
     double sum = 0;
@@ -277,7 +281,7 @@ static plm_status save_if_due(plm_trainer *trainer, int64_t done, bool stops)
     const plm_train_settings *s = &trainer->settings;
     if (!s->out_folder || (!stops && !is_due(done, s->save_every, s->steps)))
         return PLM_OK;
-    return plm__checkpoint_save(s->out_folder, s->keep, s, done, trainer->session);
+    return plm__checkpoint_save(s->out_folder, s->keep, s, &trainer->text, done, trainer->session);
 }
 
 static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
@@ -309,18 +313,6 @@ static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
         }
     }
     result->seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
-    return PLM_OK;
-}
-
-/* Goes on from the newest checkpoint; *step = its updates. */
-static plm_status resume(plm_trainer *trainer, int64_t *step)
-{
-    const plm_train_settings *s = &trainer->settings;
-    PLM_TRY(plm__checkpoint_load(s->resume_folder, s, trainer->session, step));
-    PLM_FAIL_IF(*step >= s->steps, PLM_ERROR_ARGUMENT,
-                "the checkpoint in '%s' has %" PRId64
-                " steps already; wanted more than that, found %" PRId64,
-                s->resume_folder, *step, s->steps);
     return PLM_OK;
 }
 
@@ -359,10 +351,12 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
                              .predicted_peak_bytes = plan.peak_bytes,
                              .optimizer = plan.optimizer,
                              .strategy = plan.strategy};
-    if (trainer->settings.resume_folder)
-        PLM_TRY(resume(trainer, &made.resumed_from));
-    if (trainer->settings.out_folder)
-        PLM_TRY(plm__checkpoint_prepare(trainer->settings.out_folder, made.resumed_from));
+    const plm_train_settings *s = &trainer->settings;
+    if (s->resume_folder) /* looked at when the trainer was made, and again where it is read */
+        PLM_TRY(plm__checkpoint_load(s->resume_folder, s, &trainer->text, trainer->session,
+                                     &made.resumed_from));
+    if (s->out_folder)
+        PLM_TRY(plm__checkpoint_prepare(s->out_folder, made.resumed_from));
     PLM_TRY(loop(trainer, observer, &made));
     PLM_TRY(measure(trainer, &made));
     *result = made;

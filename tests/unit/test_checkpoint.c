@@ -6,6 +6,7 @@
 #include "unit/small_run.h"
 
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "base/philox.h"
@@ -37,6 +38,7 @@ static const small_shape shape = {.layers = 1,
 typedef struct bench {
     small_run run;
     plm_train_settings settings;
+    plm_corpus_counts text;
     char folder[SCRATCH_BYTES];
     char path[128];
     plm_file good; /* mapped from a file that is removed */
@@ -67,10 +69,12 @@ static void open_bench(bench *at)
     small_run_open(&at->run, &shape);
     at->settings = (plm_train_settings){
         .model = at->run.model, .batch = shape.batch, .sequence = shape.sequence, .seed = SEED};
+    at->text =
+        (plm_corpus_counts){.training_tokens = 180, .held_out_tokens = 20, .checksum = 0x0badcafe};
     assert_true(scratch_folder(at->folder));
     snprintf(at->path, sizeof at->path, "%s/step-%08d.safetensors", at->folder, STEP);
     train_a_step(at, 0);
-    assert_ok(plm__checkpoint_save(at->folder, 1, &at->settings, STEP, at->run.session));
+    assert_ok(plm__checkpoint_save(at->folder, 1, &at->settings, &at->text, STEP, at->run.session));
     assert_ok(plm_file_map(at->path, &at->good));
     unlink(at->path);
     train_a_step(at, 1); /* so that a checkpoint that is taken shows */
@@ -96,7 +100,8 @@ static void put(const bench *at, const uint8_t *bytes, size_t count)
 static plm_status load(bench *at)
 {
     int64_t step = -1;
-    plm_status status = plm__checkpoint_load(at->folder, &at->settings, at->run.session, &step);
+    plm_status status =
+        plm__checkpoint_load(at->folder, &at->settings, &at->text, at->run.session, &step);
     assert_int_equal(step, status == PLM_OK ? STEP : -1);
     return status;
 }
@@ -257,26 +262,76 @@ static void a_checkpoint_of_another_run_is_refused(void **state)
     close_bench(&at);
 }
 
+static void a_checkpoint_of_another_text_is_refused_unless_that_is_wanted(void **state)
+{
+    (void)state;
+    static bench at;
+    open_bench(&at);
+    put(&at, at.good.bytes, at.good.byte_count);
+    at.settings.steps = STEP + 1;
+    assert_ok(plm__checkpoint_check(at.folder, &at.settings, &at.text));
+    at.text.checksum++;
+    check_refused(&at, PLM_ERROR_ARGUMENT, "checksum", 0);
+    assert_int_equal(plm__checkpoint_check(at.folder, &at.settings, &at.text), PLM_ERROR_ARGUMENT);
+    at.text.checksum--;
+    at.text.training_tokens++;
+    check_refused(&at, PLM_ERROR_ARGUMENT, "length", 0);
+    check_unchanged(&at);
+    at.settings.other_text = true;
+    assert_ok(plm__checkpoint_check(at.folder, &at.settings, &at.text));
+    assert_ok(load(&at));
+    close_bench(&at);
+}
+
+static void a_checkpoint_that_names_no_text_is_taken(void **state)
+{
+    (void)state;
+    static bench at;
+    uint8_t *older = NULL;
+    open_bench(&at);
+    size_t summed = at.good.byte_count - 4; /* bytes before the checksum */
+    assert_ok(plm_host_alloc(at.good.byte_count, &older));
+    memcpy(older, at.good.bytes, at.good.byte_count);
+    uint8_t *key = memmem(older, summed, "\"text\"", 6);
+    assert_non_null(key);
+    memcpy(key, "\"note\"", 6);
+    uint32_t sum = (uint32_t)crc32_z(0, older, summed);
+    for (int i = 0; i < 4; i++)
+        older[summed + (size_t)i] = (uint8_t)(sum >> (8 * i));
+    put(&at, older, at.good.byte_count);
+    at.text.checksum++;
+    assert_ok(load(&at));
+    plm_host_free(older);
+    close_bench(&at);
+}
+
 /* ---- through the program ------------------------------------------------------------------- */
 
-static void write_text(const char *path)
+/* A text that begins with `word` again and again. */
+static void write_text(const char *path, const char *word)
 {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
-    for (int i = 0; i < 4000; i++)
-        fputc("steady as she goes, and mind the line\n"[i % 38], file);
+    for (int i = 0; i < 100; i++)
+        fprintf(file, "%s as she goes, and mind the line\n", word);
     assert_int_equal(fclose(file), 0);
 }
 
 static const char usual_model[] = "gpt:layers=1,width=8,heads=2,context=8,vocab=256";
 
-static int train(const char *folder, const char *what, const char *options, char *output)
+static int train_to(const char *folder, const char *what, const char *options,
+                    const char *redirection, char *output)
 {
     char arguments[512];
     snprintf(arguments, sizeof arguments,
              "train %s --data %s/text --threads 1 --budget 16MiB --batch 2 --save-every 2 %s", what,
              folder, options);
-    return run_program(arguments, to_error, output);
+    return run_program(arguments, redirection, output);
+}
+
+static int train(const char *folder, const char *what, const char *options, char *output)
+{
+    return train_to(folder, what, options, to_error, output);
 }
 
 /* Resumes from, and saves into, a folder whose newest checkpoint is not to be had: status 2, one
@@ -317,7 +372,7 @@ static void the_program_refuses_a_bad_checkpoint_with_status_2_and_one_line(void
     snprintf(run, sizeof run, "%s/run", folder);
     snprintf(path, sizeof path, "%s/step-00000004.safetensors", run);
     snprintf(older, sizeof older, "%s/step-00000002.safetensors", run);
-    write_text(text);
+    write_text(text, "steady");
     char options[256];
     snprintf(options, sizeof options, "--steps 4 --out %s", run);
     assert_int_equal(train(folder, usual_model, options, output), 0);
@@ -327,6 +382,21 @@ static void the_program_refuses_a_bad_checkpoint_with_status_2_and_one_line(void
     check_program_refuses(folder, path, "gpt:layers=2,width=8,heads=2,context=8,vocab=256", "",
                           "another model");
     check_program_refuses(folder, path, usual_model, "--steps 4", "4 steps already");
+    write_text(text, "tacking");
+    check_program_refuses(folder, path, usual_model, "", "another text");
+    snprintf(options, sizeof options, "--steps 6 --resume %s --out %s/on", run, folder);
+    assert_int_equal(train_to(folder, usual_model, options, to_output, output), 2);
+    assert_string_equal(output, ""); /* not even the bill of what will not run */
+    snprintf(options, sizeof options, "--steps 6 --resume %s --out %s/on --other-text", run,
+             folder);
+    int status = train(folder, usual_model, options, output);
+    if (status != 0)
+        fail_msg("wanted status 0, found %d and: %s", status, output);
+    snprintf(options, sizeof options, "%s/on/step-00000006.safetensors", folder);
+    assert_int_equal(unlink(options), 0);
+    snprintf(options, sizeof options, "%s/on", folder);
+    assert_int_equal(rmdir(options), 0);
+    write_text(text, "steady");
     plm_file good = {0};
     assert_ok(plm_file_map(path, &good));
     size_t count = good.byte_count;
@@ -360,6 +430,8 @@ int main(void)
         cmocka_unit_test(a_checkpoint_with_bytes_behind_it_is_refused),
         cmocka_unit_test(a_checkpoint_with_one_byte_changed_is_refused),
         cmocka_unit_test(a_checkpoint_of_another_run_is_refused),
+        cmocka_unit_test(a_checkpoint_of_another_text_is_refused_unless_that_is_wanted),
+        cmocka_unit_test(a_checkpoint_that_names_no_text_is_taken),
         cmocka_unit_test(the_program_refuses_a_bad_checkpoint_with_status_2_and_one_line),
     };
     return run_test_group(tests);

@@ -445,7 +445,7 @@ static void a_refusal_stands_after_what_was_printed_before_it(void **state)
     static char output[OUTPUT_BYTES];
     const folder *in = *state;
     char arguments[256];
-    snprintf(arguments, sizeof arguments, "train %s --data text --threads 1 --resume nowhere",
+    snprintf(arguments, sizeof arguments, "train %s --data text --threads 1 --out no/such/folder",
              model);
     assert_int_equal(run_program(in, arguments, "2>&1", output), 2);
     assert_non_null(strstr(output, "plan "));

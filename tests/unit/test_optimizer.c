@@ -188,7 +188,7 @@ static plm_train_settings settings_in(const place *in, plm_optimizer optimizer, 
 static plm_status train(const plm_train_settings *settings, plm_train_result *result)
 {
     plm_trainer *trainer = NULL;
-    assert_ok(plm_trainer_create(settings, &trainer));
+    PLM_TRY(plm_trainer_create(settings, &trainer));
     plm_status status = plm_trainer_run(trainer, NULL, result);
     plm_trainer_destroy(trainer);
     return status;
