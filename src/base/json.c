@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
 /* Whether an allocation for JSON failed on this thread: jansson reads on as if the syntax were bad
@@ -24,6 +26,29 @@ static void route_memory(void)
     json_set_alloc_funcs(allocate, plm_host_free);
 }
 
+/* Texts and keys may be names out of other people's files: what is no UTF-8 is no JSON either. */
+static json_t *make_text(const char *value)
+{
+    if (plm_utf8_is_valid(value))
+        return json_string_nocheck(value);
+    plm_text clean = {0};
+    plm_utf8_add_clean(&clean, value, (int64_t)strlen(value));
+    json_t *made = clean.status == PLM_OK ? json_string_nocheck(clean.items) : NULL;
+    plm_text_fini(&clean);
+    return made;
+}
+
+static int set_member(json_t *object, const char *key, json_t *value)
+{
+    if (plm_utf8_is_valid(key))
+        return json_object_set_nocheck(object, key, value);
+    plm_text clean = {0};
+    plm_utf8_add_clean(&clean, key, (int64_t)strlen(key));
+    int refused = clean.status == PLM_OK ? json_object_set_nocheck(object, clean.items, value) : -1;
+    plm_text_fini(&clean);
+    return refused;
+}
+
 /* Takes `value` into the innermost open container. */
 static void put(plm_json_writer *writer, const char *key, json_t *value)
 {
@@ -34,7 +59,7 @@ static void put(plm_json_writer *writer, const char *key, json_t *value)
     else if (!parent)
         writer->root = json_incref(value);
     else if (key)
-        refused = json_object_set(parent, key, value);
+        refused = set_member(parent, key, value);
     else
         refused = json_array_append(parent, value);
     json_decref(value);
@@ -91,7 +116,7 @@ void plm_json_bool(plm_json_writer *writer, const char *key, bool value)
 
 void plm_json_text(plm_json_writer *writer, const char *key, const char *value)
 {
-    put(writer, key, value ? json_string(value) : json_null());
+    put(writer, key, value ? make_text(value) : json_null());
 }
 
 void plm_json_value(plm_json_writer *writer, const char *key, json_t *value)

@@ -3,7 +3,8 @@
  * JSON, a thin face over jansson.
  *
  * Writing: a writer keeps the open objects and arrays; the first failure sticks and plm_json_finish
- * says it. `key` is NULL inside an array and for the root.
+ * says it. `key` is NULL inside an array and for the root. Each byte of a key or of a text that is
+ * no well-formed UTF-8 becomes U+FFFD.
  *
  *     plm_json_writer writer = {0};
  *     plm_json_begin_object(&writer, NULL);

@@ -14,9 +14,9 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "plimsoll/report.h"
 #include "plimsoll/size.h"
-#include "report/escape.h"
 
 enum {
     WIDTH = 900,
@@ -140,7 +140,7 @@ static void add_escaped(plm_text *out, const char *text)
 {
     int64_t count = (int64_t)strlen(text);
     for (int64_t i = 0, length; i < count; i += length) {
-        length = plm_utf8_length(text + i, count - i);
+        length = plm_utf8_decode(text + i, count - i, NULL);
         if (length == 0) {
             plm_text_add(out, "?");
             length = 1;

@@ -18,10 +18,4 @@ void plm_escape_add_bytes(plm_text *out, const char *bytes, int64_t count);
 /* The same for a text that ends with a NUL. */
 void plm_escape_add(plm_text *out, const char *text);
 
-/*
- * The length of the well-formed UTF-8 sequence at the start of `bytes`, 0 when there is none.
- * `count` is at least 1.
- */
-int plm_utf8_length(const char *bytes, int64_t count);
-
 #endif

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum { CELL_BYTES_MAX = 1024 }; /* longer cells are cut */
 
 static const char *const escape_on[] = {
@@ -39,38 +41,6 @@ static int cells_of(uint32_t point)
     return 1;
 }
 
-/* The length that the first byte of a UTF-8 sequence announces, 0 when it begins none. */
-static int sequence_length(unsigned char first)
-{
-    if (first < 0x80)
-        return 1;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
-/*
- * The length of the UTF-8 sequence at `bytes` (RFC 3629: shortest forms, no surrogates, up to
- * U+10FFFF) and its code point; 0 when there is none.
- */
-static int decode(const unsigned char *bytes, int64_t count, uint32_t *point)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int length = sequence_length(bytes[0]);
-    if (length == 0 || length > count)
-        return 0;
-    uint32_t value = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | (bytes[i] & 0x3f);
-    }
-    if (value < least[length] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
-        return 0;
-    *point = value;
-    return length;
-}
-
 static bool is_control(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7f && point < 0xa0) ||
@@ -83,7 +53,7 @@ int64_t plm_text_cells(const char *bytes, int64_t count)
     int64_t cells = 0;
     for (int64_t i = 0; i < count;) {
         uint32_t point = 0;
-        int length = decode((const unsigned char *)bytes + i, count - i, &point);
+        int length = plm_utf8_decode(bytes + i, count - i, &point);
         cells += length > 0 ? cells_of(point) : 1;
         i += length > 0 ? length : 1;
     }
@@ -96,7 +66,7 @@ static int64_t add_clean(plm_text *out, const char *bytes, int64_t count)
     int64_t cells = 0;
     for (int64_t i = 0; i < count;) {
         uint32_t point = 0;
-        int length = decode((const unsigned char *)bytes + i, count - i, &point);
+        int length = plm_utf8_decode(bytes + i, count - i, &point);
         bool clean = length > 0 && !is_control(point);
         if (clean)
             plm_text_add_bytes(out, bytes + i, length);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "torch/clean.h"
+#include "base/utf8.h"
 
 plm_status plm_owner_map_init(plm_owner_map *map, const plm_fold_store *store, plm_trace *trace)
 {
@@ -28,7 +28,7 @@ plm_status plm_owner_map_carry_text(plm_owner_map *map, uint32_t *text)
         return PLM_OK;
     const plm_intern_entry *entry = &map->store->document->texts.entries.items[*text];
     map->text.count = 0;
-    plm_clean_add(&map->text, entry->bytes, entry->count);
+    plm_utf8_add_clean(&map->text, entry->bytes, entry->count);
     PLM_TRY(plm_text_status(&map->text));
     return plm_trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, text);
 }

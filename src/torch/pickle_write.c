@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "torch/clean.h"
+#include "base/utf8.h"
 
 /* An opcode with an argument of `bytes` bytes, lowest first. */
 static void put(plm_pickle_writer *writer, uint8_t code, uint64_t argument, int bytes)
@@ -123,7 +123,7 @@ void plm_pickle_recall(plm_pickle_writer *writer, uint32_t memo)
 static void put_text(plm_pickle_writer *writer, const char *value, size_t count)
 {
     writer->clean.count = 0;
-    plm_clean_add(&writer->clean, value, (int64_t)count);
+    plm_utf8_add_clean(&writer->clean, value, (int64_t)count);
     put(writer, 'X', (uint64_t)writer->clean.count, 4); /* BINUNICODE */
     plm_text_add_bytes(&writer->text, writer->clean.count ? writer->clean.items : "",
                        writer->clean.count);

@@ -6,8 +6,8 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "plimsoll/torch_profile.h"
-#include "torch/clean.h"
 #include "torch/stream.h"
 
 enum { SNIFFED_BYTES = 4096, CUDA_TYPE = 1, DEVICES_MAX = 1024 };
@@ -223,7 +223,7 @@ static plm_status add_owner(profile_work *work, const char *name, plm_text *clea
 {
     plm_owner made = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
     clean->count = 0;
-    plm_clean_add(clean, name, strlen(name));
+    plm_utf8_add_clean(clean, name, strlen(name));
     PLM_TRY(plm_text_status(clean));
     PLM_TRY(
         plm_trace_intern_bytes(work->profile->trace, clean->items, (size_t)clean->count, &made.op));

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "torch/clean.h"
+#include "base/utf8.h"
 #include "torch/fold.h"
 #include "torch/history.h"
 #include "torch/json_form.h"
@@ -344,7 +344,7 @@ static plm_status keep_text(assembly *work, uint64_t number, const char **text)
 {
     const plm_intern_entry *entry = &work->document.texts.entries.items[number];
     plm_text clean = {0};
-    plm_clean_add(&clean, entry->bytes, entry->count);
+    plm_utf8_add_clean(&clean, entry->bytes, entry->count);
     plm_status status = plm_text_status(&clean);
     uint32_t kept = 0;
     if (status == PLM_OK)

@@ -11,6 +11,7 @@
 #include "base/philox.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "plimsoll/dtype.h"
 
 static void sizes_are_read_with_binary_and_decimal_units(void **state)
@@ -158,6 +159,53 @@ static void json_writing_survives_the_failure_of_every_allocation(void **state)
             break;
         /* jansson gives up a smaller buffer without failing the whole: either answer is whole */
         assert_true(status == PLM_ERROR_HOST_MEMORY || status == PLM_OK);
+    }
+}
+
+static void a_text_or_key_that_is_no_utf8_is_written_with_u_fffd(void **state)
+{
+    (void)state;
+    plm_json_writer writer = {0};
+    char *line = NULL;
+    plm_json_begin_object(&writer, NULL);
+    plm_json_text(&writer, "name \xe9", "caf\xe9, caf\xc3\xa9, \xed\xa0\x80");
+    plm_json_end(&writer);
+    assert_ok(plm_json_finish(&writer, &line));
+    assert_string_equal(line, "{\"name \xef\xbf\xbd\":\"caf\xef\xbf\xbd, caf\xc3\xa9, "
+                              "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"}");
+    plm_host_free(line);
+}
+
+static void utf8_is_the_shortest_forms_up_to_10ffff_without_surrogates(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        int length;
+        uint32_t point;
+    } cases[] = {{"A", 1, 'A'},
+                 {"\x7f", 1, 0x7f},
+                 {"\xc2\x80", 2, 0x80},
+                 {"\xdf\xbf", 2, 0x7ff},
+                 {"\xe0\xa0\x80", 3, 0x800},
+                 {"\xed\x9f\xbf", 3, 0xd7ff},
+                 {"\xee\x80\x80", 3, 0xe000},
+                 {"\xf0\x90\x80\x80", 4, 0x10000},
+                 {"\xf4\x8f\xbf\xbf", 4, 0x10ffff},
+                 {"\x80", 0, 0},
+                 {"\xc1\xbf", 0, 0},
+                 {"\xe0\x9f\xbf", 0, 0},
+                 {"\xed\xa0\x80", 0, 0},
+                 {"\xf0\x8f\xbf\xbf", 0, 0},
+                 {"\xf4\x90\x80\x80", 0, 0},
+                 {"\xf5\x80\x80\x80", 0, 0},
+                 {"\xe2\x82", 0, 0},
+                 {"\xe2\x82z", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t point = 0;
+        int64_t count = (int64_t)strlen(cases[i].bytes);
+        assert_int_equal(plm_utf8_decode(cases[i].bytes, count, &point), cases[i].length);
+        assert_int_equal(point, cases[i].point);
     }
 }
 
@@ -341,6 +389,8 @@ int main(void)
         cmocka_unit_test(philox_gives_the_published_numbers),
         cmocka_unit_test(a_text_sticks_to_its_first_failure),
         cmocka_unit_test(json_is_written_on_one_line),
+        cmocka_unit_test(a_text_or_key_that_is_no_utf8_is_written_with_u_fffd),
+        cmocka_unit_test(utf8_is_the_shortest_forms_up_to_10ffff_without_surrogates),
         cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
         cmocka_unit_test(malformed_json_names_line_and_column),
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
