@@ -436,6 +436,7 @@ static void resuming_in_16_bits_is_exact(void **state)
         small_shape shape = usual;
         small_run run;
         char folder[SCRATCH_BYTES], path[128];
+        const plm_corpus_counts text = {0};
         plm_hyper hyper = plm_hyper_default();
         hyper.scale_growth_interval = 4;
         shape.precision = halves[half];
@@ -454,13 +455,13 @@ static void resuming_in_16_bits_is_exact(void **state)
                                        .sequence = shape.sequence,
                                        .seed = shape.seed};
         assert_true(scratch_folder(folder));
-        assert_ok(plm__checkpoint_save(folder, 1, &settings, 3, run.session));
+        assert_ok(plm__checkpoint_save(folder, 1, &settings, &text, 3, run.session));
         small_run_close(&run);
 
         int64_t at;
         small_run_open(&run, &shape);
         settings.model = run.model;
-        assert_ok(plm__checkpoint_load(folder, &settings, run.session, &at));
+        assert_ok(plm__checkpoint_load(folder, &settings, &text, run.session, &at));
         for (int i = 3; i < 6; i++)
             step(&run, &shape, i, &hyper);
         small_values_read(&run, &shape, PLM_PART_VALUE, &resumed);
