@@ -36,7 +36,12 @@ typedef struct cli_command {
     const char *name;
     const char *summary;               /* a few words, lower case, no full stop */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+    bool computes;                     /* with threads, for long: see cli_let_threads_sleep */
 } cli_command;
+
+/* Loads the program anew with OMP_WAIT_POLICY=passive, unless the environment says how to wait:
+ * threads that wait sleep, which a busy machine thanks for. `argv` is the whole line. */
+void cli_let_threads_sleep(char **argv);
 
 /*
  * What a command answers beside --help, through cli_parse and so without a line of its own: its

@@ -10,18 +10,21 @@
 /* In the order in which a newcomer meets them; ended by a row without a name. */
 static const cli_command commands[] = {
 #if PLM_ENGINE
-    {"bill", "where the memory of a training step goes, before it runs", cmd_bill},
-    {"plan", "the fastest way to train within a budget, and what was turned down", cmd_plan},
-    {"train", "plan for a budget, then train inside it", cmd_train},
-    {"profile", "one measured step: time and memory of each operation", cmd_profile},
-    {"curve", "how memory and time grow with batch or length", cmd_curve},
+    {"bill", "where the memory of a training step goes, before it runs", cmd_bill, false},
+    {"plan", "the fastest way to train within a budget, and what was turned down", cmd_plan, false},
+    {"train", "plan for a budget, then train inside it", cmd_train, true},
+    {"profile", "one measured step: time and memory of each operation", cmd_profile, true},
+    {"curve", "how memory and time grow with batch or length", cmd_curve, true},
 #endif
-    {"snapshot", "who holds memory in a PyTorch recording, and why it ran out", cmd_snapshot},
-    {"replay", "what other allocator settings would have done for a recorded run", cmd_replay},
-    {"report", "a recording of PyTorch's memory as a page, or for other programs", cmd_report},
-    {"record", "run a PyTorch program and record its GPU memory", cmd_record},
-    {"doctor", "what an out-of-memory message proves, and what to do next", cmd_doctor},
-    {NULL, NULL, NULL},
+    {"snapshot", "who holds memory in a PyTorch recording, and why it ran out", cmd_snapshot,
+     false},
+    {"replay", "what other allocator settings would have done for a recorded run", cmd_replay,
+     false},
+    {"report", "a recording of PyTorch's memory as a page, or for other programs", cmd_report,
+     false},
+    {"record", "run a PyTorch program and record its GPU memory", cmd_record, false},
+    {"doctor", "what an out-of-memory message proves, and what to do next", cmd_doctor, false},
+    {NULL, NULL, NULL, false},
 };
 
 static void print_usage(FILE *stream)
@@ -56,6 +59,15 @@ static int unknown(const char *word)
     return cli_wrong("unknown %s '%s'; see plimsoll --help", what, word);
 }
 
+static int run_command(const cli_command *command, int argc, char **argv)
+{
+#if PLM_ENGINE
+    if (command->computes)
+        cli_let_threads_sleep(argv);
+#endif
+    return command->run(argc - 1, argv + 1);
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
@@ -76,7 +88,7 @@ static int run(int argc, char **argv)
         return cli_print_completion(commands);
     for (const cli_command *command = commands; command->name; command++)
         if (strcmp(argv[1], command->name) == 0)
-            return command->run(argc - 1, argv + 1);
+            return run_command(command, argc, argv);
     return unknown(argv[1]);
 }
 

@@ -14,6 +14,7 @@ set(PLM_ENGINE_FILES
     cli/cmd_plan.c
     cli/cmd_profile.c
     cli/cmd_train.c
+    cli/threads.c
     src/report/curve.c
     src/report/curve_svg.c
     src/report/profile_json.c

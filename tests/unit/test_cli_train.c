@@ -453,6 +453,33 @@ static void a_refusal_stands_after_what_was_printed_before_it(void **state)
 }
 
 /* A file may not grow beyond a few blocks: as good as a full disk, and needs none. */
+/* What GNU's OpenMP tells of itself when it is loaded, the last time that it is. */
+static void threads_that_wait_sleep_unless_the_environment_says_otherwise(void **state)
+{
+    const struct {
+        const char *environment;
+        bool sleeps;
+    } cases[] = {
+        {"-u OMP_WAIT_POLICY -u GOMP_SPINCOUNT", true},
+        {"-u GOMP_SPINCOUNT OMP_WAIT_POLICY=active", false},
+        {"-u OMP_WAIT_POLICY GOMP_SPINCOUNT=77", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[1024];
+        static char output[OUTPUT_BYTES];
+        snprintf(line, sizeof line, "env %s OMP_DISPLAY_ENV=verbose '%s' train --help 2>&1",
+                 cases[i].environment, PLM_PROGRAM);
+        FILE *pipe = popen(line, "r");
+        assert_non_null(pipe);
+        output[fread(output, 1, OUTPUT_BYTES - 1, pipe)] = '\0';
+        assert_int_equal(pclose(pipe), 0);
+        if (!strstr(output, "GOMP_SPINCOUNT"))
+            skip(); /* another OpenMP */
+        assert_int_equal(strstr(output, "GOMP_SPINCOUNT = '0'") != NULL, cases[i].sleeps);
+    }
+}
+
 static void a_save_that_the_machine_fails_is_status_3(void **state)
 {
     const folder *in = *state;
@@ -490,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_run_whose_loss_is_no_number_at_the_end_has_failed),
         cmocka_unit_test(a_refusal_stands_after_what_was_printed_before_it),
         cmocka_unit_test(a_save_that_the_machine_fails_is_status_3),
+        cmocka_unit_test(threads_that_wait_sleep_unless_the_environment_says_otherwise),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
