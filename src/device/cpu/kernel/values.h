@@ -60,25 +60,33 @@ static inline void plm_floats_to_halves(const float *from, uint16_t *to)
 static __attribute__((noinline, unused)) void
 plm_widen(plm_dtype dtype, const uint16_t *restrict from, int64_t count, float *restrict to)
 {
-    int64_t whole = dtype == PLM_DTYPE_F16 ? count - count % PLM_HALVES : 0;
-    for (int64_t i = 0; i < whole; i += PLM_HALVES)
+    int64_t i = 0;
+    if (dtype == PLM_DTYPE_BF16) {
+#pragma omp simd
+        for (i = 0; i < count; i++)
+            to[i] = plm_from_bf16(from[i]);
+        return;
+    }
+    for (; i + PLM_HALVES <= count; i += PLM_HALVES)
         plm_halves_to_floats(from + i, to + i);
-    for (int64_t i = whole; dtype == PLM_DTYPE_F16 && i < count; i++)
+    for (; i < count; i++)
         to[i] = plm_from_fp16(from[i]);
-    for (int64_t i = 0; dtype == PLM_DTYPE_BF16 && i < count; i++)
-        to[i] = plm_from_bf16(from[i]);
 }
 
 static __attribute__((noinline, unused)) void
 plm_narrow(plm_dtype dtype, const float *restrict from, int64_t count, uint16_t *restrict to)
 {
-    int64_t whole = dtype == PLM_DTYPE_F16 ? count - count % PLM_HALVES : 0;
-    for (int64_t i = 0; i < whole; i += PLM_HALVES)
+    int64_t i = 0;
+    if (dtype == PLM_DTYPE_BF16) {
+#pragma omp simd
+        for (i = 0; i < count; i++)
+            to[i] = plm_to_bf16(from[i]);
+        return;
+    }
+    for (; i + PLM_HALVES <= count; i += PLM_HALVES)
         plm_floats_to_halves(from + i, to + i);
-    for (int64_t i = whole; dtype == PLM_DTYPE_F16 && i < count; i++)
+    for (; i < count; i++)
         to[i] = plm_to_fp16(from[i]);
-    for (int64_t i = 0; dtype == PLM_DTYPE_BF16 && i < count; i++)
-        to[i] = plm_to_bf16(from[i]);
 }
 
 static inline bool plm_is_half(const plm_operand *x)
