@@ -45,7 +45,12 @@ static const rung rungs[] = {
     {"micro-batch of 1", "{\"micro_batch\": 1}", 0},
     {"plain attention", "{\"attention\": \"plain\"}", 0},
     {"plain attention, recomputed", "{\"attention\": \"plain\", \"recompute\": \"attention\"}", 0},
+    {"recompute mlp, in 4 chunks", "{\"recompute\": \"mlp\", \"mlp_chunks\": 4}", 0},
     {"update early", "{\"update\": \"early\"}", 0},
+    {"bf16", "{\"precision\": \"bf16\"}", 0},
+    {"bf16, recompute block", "{\"precision\": \"bf16\", \"recompute\": \"block\"}", 0},
+    {"bf16, bf16 gradients", "{\"precision\": \"bf16\", \"gradient\": \"bf16\"}", 0},
+    {"fp16", "{\"precision\": \"fp16\"}", 0},
 };
 
 typedef struct bench {
