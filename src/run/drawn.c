@@ -21,3 +21,11 @@ plm_status plm__drawn_window(const plm_session *session, const plm_plan *plan, i
     *ids = drawn;
     return PLM_OK;
 }
+
+plm_hyper plm__drawn_hyper(const plm_plan *plan)
+{
+    plm_hyper hyper = plm_hyper_default();
+    if (plm_plan_summarize(plan).strategy.update == PLM_UPDATE_EARLY)
+        hyper.clip_norm = 0;
+    return hyper;
+}

@@ -13,4 +13,7 @@
 PLM_MUST_USE plm_status plm__drawn_window(const plm_session *session, const plm_plan *plan,
                                           int32_t **ids);
 
+/* What such a run trains with: the defaults, without clipping where the plan updates early. */
+plm_hyper plm__drawn_hyper(const plm_plan *plan);
+
 #endif

@@ -15,7 +15,7 @@ static plm_status time_steps(plm_session *session, const plm_plan *plan, const i
 {
     const plm_plan_summary summary = plm_plan_summarize(plan);
     const int32_t *targets = ids + summary.batch * summary.sequence;
-    const plm_hyper hyper = plm_hyper_default();
+    const plm_hyper hyper = plm__drawn_hyper(plan);
     int64_t began_ns = 0, best_ns = INT64_MAX;
     for (int step = 0; step <= STEPS_MOST; step++) {
         plm_step_result result;

@@ -146,7 +146,7 @@ static plm_status run_steps(plm_profile *profile, plm_session *session, int64_t 
 {
     const plm_plan_summary *summary = &profile->plan->summary;
     const int32_t *targets = ids + summary->batch * summary->sequence;
-    plm_hyper hyper = plm_hyper_default();
+    const plm_hyper hyper = plm__drawn_hyper(profile->plan);
     int64_t end_ns = 0;
     for (int64_t step = 0; step <= steps || plm_clock_ns() < end_ns; step++) {
         plm_step_result result;

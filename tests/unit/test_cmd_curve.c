@@ -32,6 +32,7 @@ static void every_point_that_fits_runs_in_exactly_its_plan(void **state)
         SMALL " --vary seq --batch 4 --micro-batch 2 --to 64 --points 4 --measure",
         SMALL " --vary seq --attention plain --recompute block --to 48 --points 3 --measure",
         "bert:layers=2,width=32,heads=2,context=32,vocab=257 --to 4 --points 3 --measure",
+        SMALL " --update early --to 6 --points 3 --measure",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *root = curve_json(cases[i]), *point;

@@ -24,11 +24,16 @@ typedef struct bench {
     int64_t count;
 } bench;
 
-static void bench_open(bench *b)
+static void bench_open_as(bench *b, const small_shape *as)
 {
-    small_run_open(&b->run, &shape);
+    small_run_open(&b->run, as);
     assert_ok(plm_profile_create(b->run.plan, b->run.device, &b->profile));
     b->rows = plm_profile_rows(b->profile, &b->count);
+}
+
+static void bench_open(bench *b)
+{
+    bench_open_as(b, &shape);
 }
 
 static void bench_close(bench *b)
@@ -110,6 +115,20 @@ static void the_fastest_of_several_runs_counts(void **state)
     bench_close(&b);
 }
 
+static void early_updates_are_profiled_though_they_cannot_clip(void **state)
+{
+    (void)state;
+    bench b;
+    small_shape early = shape;
+    early.micro_batch = early.batch;
+    early.update = PLM_UPDATE_EARLY;
+    bench_open_as(&b, &early);
+    assert_ok(plm_profile_run(b.profile, b.run.device, 1, 0));
+    for (int64_t i = 0; i < b.count; i++)
+        assert_int_equal(b.rows[i].timed, b.rows[i].runs);
+    bench_close(&b);
+}
+
 static void both_reports_tell_every_operation(void **state)
 {
     (void)state;
@@ -163,6 +182,7 @@ int main(void)
         cmocka_unit_test(what_is_made_is_freed_and_the_peak_is_the_plans),
         cmocka_unit_test(what_ran_is_timed_and_nothing_else),
         cmocka_unit_test(the_fastest_of_several_runs_counts),
+        cmocka_unit_test(early_updates_are_profiled_though_they_cannot_clip),
         cmocka_unit_test(both_reports_tell_every_operation),
         cmocka_unit_test(calibration_gives_every_operation_of_a_step_its_efficiency),
     };
