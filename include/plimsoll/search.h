@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The search for a strategy: the fastest that fits a budget, over what a strategy leaves open:
- * micro-batch (0), recompute (PLM_RECOMPUTE_AUTO), head chunks (0) and the form of attention
- * (PLM_ATTENTION_AUTO). What it fixes stays.
+ * micro-batch (0), recompute (PLM_RECOMPUTE_AUTO), head chunks (0), MLP chunks (0) and the form of
+ * attention (PLM_ATTENTION_AUTO). PLM_PRECISION_AUTO is the device's best. What it fixes stays.
  *
  * All strategies are priced first, and those that another beats in both memory and time are
  * dropped. What is left, the frontier, does not depend on any budget: a budget only selects from

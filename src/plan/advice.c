@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/search_internal.h"
 #include "plimsoll/device_profile.h"
 
 void plm_advice_destroy(plm_advice *advice)
@@ -463,12 +463,14 @@ plm_status plm_advise(const plm_job *job, const plm_strategy *strategy, plm_devi
                       size_t budget_bytes, plm_advice **advice)
 {
     plm_search *search = NULL;
-    request r = {.job = job, .open = strategy, .device = device};
+    plm_strategy open = *strategy; /* but for the precision, which is not searched */
+    request r = {.job = job, .open = &open, .device = device};
     plm_status status;
+    plm__search_settle_precision(device, &open);
     PLM_TRY(plm_host_alloc(sizeof *r.advice, &r.advice));
     r.advice->budget_bytes = budget_bytes;
     tell_rates(device, r.advice);
-    PLM_TRY_DONE(plm_search_create(job, strategy, device, &search));
+    PLM_TRY_DONE(plm_search_create(job, &open, device, &search));
     PLM_TRY_DONE(tell_choice(&r, search));
     PLM_TRY_DONE(tell_alternatives(&r));
     *advice = r.advice;

@@ -253,21 +253,33 @@ static plm_status check_types(const plm_job *job, const plm_strategy *strategy)
     return PLM_OK;
 }
 
+plm_status plm__plan_check_extents(const plm_job *job, int64_t micro_batch)
+{
+    PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
+    PLM_FAIL_IF(job->sequence < 1 || job->sequence > PLM_SEQUENCE_MAX, PLM_ERROR_ARGUMENT,
+                "wanted a sequence of 1 to %d tokens, found %" PRId64, PLM_SEQUENCE_MAX,
+                job->sequence);
+    PLM_FAIL_IF(micro_batch < 0 || (micro_batch > 0 && job->batch % micro_batch != 0),
+                PLM_ERROR_ARGUMENT,
+                "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
+                job->batch, micro_batch);
+    return PLM_OK;
+}
+
 /* A strategy may come from anywhere, not only from plm_strategy_read. */
 static plm_status check_strategy(const plm_job *job, const plm_strategy *strategy)
 {
-    PLM_FAIL_IF(strategy->micro_batch < 1 || job->batch % strategy->micro_batch != 0,
+    PLM_TRY(plm__plan_check_extents(job, strategy->micro_batch));
+    PLM_FAIL_IF(strategy->micro_batch == 0 || strategy->head_chunks < 1 ||
+                    strategy->mlp_chunks < 1 || (strategy->recompute & PLM_RECOMPUTE_AUTO) ||
+                    strategy->attention == PLM_ATTENTION_AUTO ||
+                    strategy->precision == PLM_PRECISION_AUTO,
                 PLM_ERROR_ARGUMENT,
-                "wanted a micro-batch that divides the batch of %" PRId64 ", found %" PRId64,
-                job->batch, strategy->micro_batch);
+                "wanted a strategy whose choices are made; plm_plan_for_budget makes them");
     PLM_TRY(check_types(job, strategy));
     PLM_FAIL_IF((unsigned)strategy->attention > PLM_ATTENTION_AUTO, PLM_ERROR_ARGUMENT,
                 "wanted attention fused or plain, found form %d", (int)strategy->attention);
-    PLM_FAIL_IF(strategy->head_chunks < 1 || strategy->mlp_chunks < 1 ||
-                    (strategy->recompute & PLM_RECOMPUTE_AUTO) ||
-                    strategy->attention == PLM_ATTENTION_AUTO,
-                PLM_ERROR_ARGUMENT,
-                "wanted a strategy whose choices are made; plm_plan_for_budget makes them");
     PLM_FAIL_IF(strategy->recompute_count < 0 || strategy->recompute_count > PLM_BLOCKS_MAX,
                 PLM_ERROR_ARGUMENT, "wanted recompute for 0 to %d blocks, found %d", PLM_BLOCKS_MAX,
                 strategy->recompute_count);
@@ -281,11 +293,6 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
 plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy, plm_device *device,
                             plm_plan **plan)
 {
-    PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
-                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
-    PLM_FAIL_IF(job->sequence < 1 || job->sequence > PLM_SEQUENCE_MAX, PLM_ERROR_ARGUMENT,
-                "wanted a sequence of 1 to %d tokens, found %" PRId64, PLM_SEQUENCE_MAX,
-                job->sequence);
     PLM_TRY(check_strategy(job, strategy));
     plm_plan *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));

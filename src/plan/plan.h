@@ -77,6 +77,12 @@ PLM_MUST_USE plm_status plm__plan_place_program(const plm_graph *graph, plm_prog
 PLM_MUST_USE plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy,
                                          plm_device *device, plm_plan **plan);
 
+/*
+ * Whether a job's batch and sequence can be counted and the batch is a whole number of
+ * micro-batches, 0 being left open. PLM_ERROR_ARGUMENT.
+ */
+PLM_MUST_USE plm_status plm__plan_check_extents(const plm_job *job, int64_t micro_batch);
+
 /* Whether a tensor is kept for the backward: made before its program's cross entropy, read after.
  */
 bool plm__plan_is_kept(const plm_plan *plan, plm_tensor tensor);

@@ -62,8 +62,7 @@ struct plm_search {
     plm_search_size size;
 };
 
-/* Precision is not searched: it is the device's best, or what the strategy says. */
-static void settle_precision(const plm_device *device, plm_strategy *strategy)
+void plm__search_settle_precision(const plm_device *device, plm_strategy *strategy)
 {
     if (strategy->precision == PLM_PRECISION_AUTO)
         strategy->precision = plm_device_precision(device);
@@ -278,8 +277,18 @@ static plm_status price_micro_batch(plm_search *search, int64_t micro_batch)
     return status == PLM_ERROR_OVERFLOW ? PLM_OK : status;
 }
 
-/* The divisors of the batch; of more than MICRO_BATCHES_MAX an even choice among them. Sizes beyond
- * counting do not fit any budget, so that is a failure only when nothing can be counted. */
+/* Sizes beyond counting do not fit any budget, and a small micro-batch may have fewer rows than the
+ * strategy's chunks: that is a failure only when it is so of all. */
+static bool is_left_out(const plm_search *search, int64_t micro_batch, plm_status status)
+{
+    const plm_strategy *strategy = &search->strategy;
+    int64_t rows = micro_batch * search->job.sequence;
+    return status == PLM_ERROR_OVERFLOW ||
+           (status == PLM_ERROR_ARGUMENT &&
+            (strategy->head_chunks > rows || strategy->mlp_chunks > rows));
+}
+
+/* The divisors of the batch; of more than MICRO_BATCHES_MAX an even choice among them. */
 static plm_status price_all(plm_search *search)
 {
     const int64_t batch = search->job.batch;
@@ -302,7 +311,7 @@ static plm_status price_all(plm_search *search)
         if (!chosen)
             continue;
         status = price_micro_batch(search, i);
-        if (status != PLM_OK && status != PLM_ERROR_OVERFLOW)
+        if (status != PLM_OK && !is_left_out(search, i, status))
             return status;
     }
     return search->points.count > 0 ? PLM_OK : status;
@@ -347,14 +356,13 @@ static void keep_frontier(plm_search *search)
 plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
                              plm_search **search)
 {
-    PLM_FAIL_IF(job->batch < 1 || job->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
-                "wanted a batch of 1 to %d, found %" PRId64, PLM_BATCH_MAX, job->batch);
+    PLM_TRY(plm__plan_check_extents(job, strategy->micro_batch));
     plm_search *made = NULL;
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
     made->job = *job;
     made->strategy = *strategy;
     made->device = device;
-    settle_precision(device, &made->strategy);
+    plm__search_settle_precision(device, &made->strategy);
     plm_status status = price_all(made);
     if (status != PLM_OK) {
         plm_search_destroy(made);
@@ -495,7 +503,7 @@ plm_status plm_plan_for_budget(const plm_job *job, const plm_strategy *strategy,
     plm_status status;
     if (!is_open(strategy)) {
         plm_search fixed = {.job = *job, .strategy = *strategy, .device = device};
-        settle_precision(device, &fixed.strategy);
+        plm__search_settle_precision(device, &fixed.strategy);
         return plan_fixed(&fixed, budget_bytes, smallest_budget, plan);
     }
     PLM_TRY(plm_search_create(job, strategy, device, &search));

@@ -21,6 +21,9 @@
 
 #include "plan/plan.h"
 
+/* Where a strategy leaves the precision open, it becomes the device's best. */
+void plm__search_settle_precision(const plm_device *device, plm_strategy *strategy);
+
 /* One block under one choice of recompute. */
 typedef struct plm__block_price {
     size_t kept;

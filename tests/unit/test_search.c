@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "plan/plan.h"
 #include "plan/search_internal.h"
+#include "plimsoll/advice.h"
 #include "plimsoll/device_profile.h"
 #include "plimsoll/search.h"
 #include "unit/fake_plan.h"
@@ -310,6 +311,83 @@ static void what_is_fixed_stays_fixed(void **state)
     }
 }
 
+/* One sequence has 16 rows, and is not cut into 32; what has fewer rows than chunks is no choice.
+ */
+static void micro_batches_with_fewer_rows_than_chunks_are_left_out(void **state)
+{
+    (void)state;
+    shop s;
+    plm_plan *plan = NULL;
+    size_t smallest;
+    shop_open(&s, SMALL, 8, 0);
+    for (int head = 0; head < 2; head++) {
+        plm_strategy strategy = open_strategy();
+        int64_t *chunks = head ? &strategy.head_chunks : &strategy.mlp_chunks;
+        *chunks = 32;
+        assert_ok(
+            plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, &smallest, &plan));
+        plm_plan_destroy(plan);
+        assert_ok(plm_plan_for_budget(&s.job, &strategy, &s.device.head, smallest, NULL, &plan));
+        assert_int_equal(plm_plan_summarize(plan).strategy.micro_batch, 2);
+        plm_plan_destroy(plan);
+        plan = NULL;
+        *chunks = 8 * 16 + 1;
+        assert_int_equal(
+            plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, NULL, &plan),
+            PLM_ERROR_ARGUMENT);
+    }
+}
+
+static void extents_that_cannot_be_counted_are_refused(void **state)
+{
+    (void)state;
+    shop s;
+    plm_search *search = NULL;
+    plm_strategy strategy = open_strategy();
+    shop_open(&s, SMALL, 8, 0);
+    s.job.sequence = INT64_MAX / 2;
+    assert_int_equal(plm_search_create(&s.job, &strategy, &s.device.head, &search),
+                     PLM_ERROR_ARGUMENT);
+    s.job.sequence = 16;
+    static const int64_t wrong[] = {-1, 3, INT64_MAX / 2};
+    for (int i = 0; i < 3; i++) {
+        strategy.micro_batch = wrong[i];
+        assert_int_equal(plm_search_create(&s.job, &strategy, &s.device.head, &search),
+                         PLM_ERROR_ARGUMENT);
+    }
+    assert_null(search);
+}
+
+/* What is advised where nothing fits, by a strategy whose precision is open or not. */
+static plm_advice *advice_for(shop *s, plm_device *device, plm_dtype precision)
+{
+    plm_advice *advice = NULL;
+    plm_strategy strategy = open_strategy();
+    strategy.precision = precision;
+    assert_ok(plm_advise(&s->job, &strategy, device, 1000, &advice));
+    return advice;
+}
+
+static void an_open_precision_is_advised_as_the_devices_own(void **state)
+{
+    (void)state;
+    shop s;
+    plm_device *device = NULL;
+    plm_device_profile profile;
+    shop_open(&s, SMALL, 1, 0);
+    assert_ok(plm_device_profile_find("h200", &profile));
+    assert_ok(plm_device_create_target(&profile, &device));
+    plm_advice *open = advice_for(&s, device, PLM_PRECISION_AUTO);
+    plm_advice *fixed = advice_for(&s, device, PLM_DTYPE_BF16);
+    assert_true(open->alternative_count > 2);
+    assert_int_equal(open->alternative_count, fixed->alternative_count);
+    for (int i = 0; i < open->alternative_count; i++)
+        assert_string_equal(open->alternatives[i].what, fixed->alternatives[i].what);
+    plm_advice_destroy(open);
+    plm_advice_destroy(fixed);
+    plm_device_destroy(device);
+}
+
 static void an_open_strategy_is_not_planned_as_it_stands(void **state)
 {
     (void)state;
@@ -324,6 +402,13 @@ static void an_open_strategy_is_not_planned_as_it_stands(void **state)
     strategy.head_chunks = 1;
     strategy.attention = PLM_ATTENTION_AUTO;
     assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
+    strategy.attention = PLM_ATTENTION_FUSED;
+    strategy.mlp_chunks = 1;
+    strategy.precision = PLM_PRECISION_AUTO;
+    plm_error error;
+    assert_int_equal(plm_plan_create(&s.job, &strategy, &s.device.head, &plan), PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "choices are made"));
 }
 
 static void the_chosen_strategy_as_json_is_the_same_plan(void **state)
@@ -554,6 +639,9 @@ int main(void)
         cmocka_unit_test(open_attention_is_the_faster_form_that_fits),
         cmocka_unit_test(the_smallest_budget_suffices_and_a_byte_less_does_not),
         cmocka_unit_test(what_is_fixed_stays_fixed),
+        cmocka_unit_test(micro_batches_with_fewer_rows_than_chunks_are_left_out),
+        cmocka_unit_test(extents_that_cannot_be_counted_are_refused),
+        cmocka_unit_test(an_open_precision_is_advised_as_the_devices_own),
         cmocka_unit_test(an_open_strategy_is_not_planned_as_it_stands),
         cmocka_unit_test(the_chosen_strategy_as_json_is_the_same_plan),
         cmocka_unit_test(every_allocation_of_a_search_may_fail),
