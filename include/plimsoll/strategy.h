@@ -72,10 +72,10 @@ typedef struct plm_strategy {
 /* The defaults: micro-batch chosen by the plan, fp32, fused attention, update late. */
 plm_strategy plm_strategy_default(void);
 
-/* "late" or "early"; static. */
+/* "late" or "early", "unknown" for neither; static. */
 const char *plm_update_time_text(plm_update_time update);
 
-/* "fused", "plain" or "auto"; static. */
+/* "fused", "plain" or "auto", "unknown" for none of them; static. */
 const char *plm_attention_text(plm_attention_form form);
 
 /*

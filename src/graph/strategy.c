@@ -31,12 +31,12 @@ plm_strategy plm_strategy_default(void)
 
 const char *plm_attention_text(plm_attention_form form)
 {
-    return attention_texts[form];
+    return (unsigned)form <= PLM_ATTENTION_AUTO ? attention_texts[form] : "unknown";
 }
 
 const char *plm_update_time_text(plm_update_time update)
 {
-    return update_texts[update];
+    return (unsigned)update <= PLM_UPDATE_EARLY ? update_texts[update] : "unknown";
 }
 
 /* *count = a whole number of 1 or more. */
@@ -190,6 +190,7 @@ static plm_status parse_part(plm_strategy *strategy, const char *text, const cha
     return take_name(strategy, part, length, bits);
 }
 
+/* On failure too the strategy may have more names. */
 static plm_status parse_sum(plm_strategy *strategy, const char *text, uint32_t *bits)
 {
     uint32_t made = 0, part_bits;
@@ -216,7 +217,11 @@ plm_status plm_recompute_parse(const char *text, uint32_t *bits)
 
 plm_status plm_strategy_recompute_parse(plm_strategy *strategy, const char *text, uint32_t *bits)
 {
-    return parse_sum(strategy, text, bits);
+    int32_t names = strategy->recompute_name_count;
+    plm_status status = parse_sum(strategy, text, bits);
+    if (status != PLM_OK)
+        strategy->recompute_name_count = names;
+    return status;
 }
 
 /* Adds a part to a sum of `length` bytes that has room for it; returns the new length. */

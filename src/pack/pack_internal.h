@@ -6,7 +6,7 @@
  * of items that live at once: time advances only where a death is followed by a birth, so two spans
  * meet exactly when their steps do, and the sum over a step's spans is a sum over live items.
  *
- * The sum of all granules fits in 63 bits (plm__pack_prepare sees to it), so no placement
+ * The sum of all granules fits in 63 bits (pack.c sees to it), so no placement
  * overflows.
  */
 #ifndef PLM_PACK_INTERNAL_H

@@ -54,7 +54,8 @@ bool plm__cut_leaves(const plm__cut *cut, const plm__row_span *span, plm_tensor 
 /* Appends the old operations [begin, end) as they are. */
 PLM_MUST_USE plm_status plm__cut_keep(plm__cut *cut, int64_t begin, int64_t end);
 
-/* Appends the span once for each of `chunks` chunks of its rows, at most as many as there are. */
+/* Appends the span once for each of `chunks` chunks of its rows, at most as many as there are.
+ * PLM_ERROR_OVERFLOW beyond PLM_GRAPH_OPS_MAX operations. */
 PLM_MUST_USE plm_status plm__cut_rows(plm__cut *cut, const plm__row_span *span, int64_t chunks);
 
 #endif

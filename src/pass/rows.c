@@ -5,6 +5,7 @@
  * span makes and uses up, and writes a view of its rows of what leaves the span. Effects, the
  * weights' gradients, add from the second chunk on, in fp32, in order.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "pass/pass_internal.h"
@@ -135,8 +136,19 @@ static void forget_places(plm__cut *cut, const plm__row_span *span)
     }
 }
 
+/* Seen before anything is made, as many chunks of a long span are more than a host can hold. */
+static plm_status check_room(const plm__cut *cut, const plm__row_span *span, int64_t chunks)
+{
+    int64_t room = PLM_GRAPH_OPS_MAX - cut->graph->ops.count;
+    PLM_FAIL_IF(chunks > room / (span->end - span->begin), PLM_ERROR_OVERFLOW,
+                "%" PRId64 " chunks make more than %d operations; use fewer chunks", chunks,
+                PLM_GRAPH_OPS_MAX);
+    return PLM_OK;
+}
+
 plm_status plm__cut_rows(plm__cut *cut, const plm__row_span *span, int64_t chunks)
 {
+    PLM_TRY(check_room(cut, span, chunks));
     for (int64_t c = 0; c < chunks; c++) {
         int64_t first = span->rows * c / chunks, next = span->rows * (c + 1) / chunks;
         row_chunk chunk = {.first = first, .rows = next - first, .adds = c > 0};

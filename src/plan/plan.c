@@ -277,6 +277,11 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
                     strategy->precision == PLM_PRECISION_AUTO,
                 PLM_ERROR_ARGUMENT,
                 "wanted a strategy whose choices are made; plm_plan_for_budget makes them");
+    PLM_FAIL_IF(strategy->head_chunks > PLM_GRAPH_OPS_MAX ||
+                    strategy->mlp_chunks > PLM_GRAPH_OPS_MAX,
+                PLM_ERROR_ARGUMENT,
+                "wanted at most %d chunks, found %" PRId64 " of the head and %" PRId64 " of an MLP",
+                PLM_GRAPH_OPS_MAX, strategy->head_chunks, strategy->mlp_chunks);
     PLM_TRY(check_types(job, strategy));
     PLM_FAIL_IF((unsigned)strategy->attention > PLM_ATTENTION_AUTO, PLM_ERROR_ARGUMENT,
                 "wanted attention fused or plain, found form %d", (int)strategy->attention);

@@ -258,6 +258,28 @@ static void more_chunks_than_rows_are_refused(void **state)
     assert_int_equal(plan_chunks(2049, &summary), PLM_ERROR_ARGUMENT);
 }
 
+/* A million rows, each a chunk of four operations and more. */
+static void more_chunks_than_a_graph_can_hold_are_refused_at_once(void **state)
+{
+    (void)state;
+    fake_device device = fake_device_make(0, 0);
+    plm_model model;
+    plm_plan *plan = NULL;
+    assert_ok(plm_model_parse("gpt:layers=1,width=8,heads=2,context=1024,vocab=5", &model));
+    plm_job job = job_of(&model, 1024, 1024);
+    plm_strategy strategy = strategy_of(1024, PLM_ATTENTION_FUSED);
+    strategy.head_chunks = 1 << 20;
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_OVERFLOW);
+    strategy.head_chunks = 1;
+    strategy.mlp_chunks = 1 << 20;
+    strategy.recompute = PLM_RECOMPUTE_BLOCK;
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_OVERFLOW);
+    strategy.recompute = PLM_RECOMPUTE_NONE; /* nothing is cut, yet treatments multiply the count */
+    strategy.mlp_chunks = INT64_MAX / 2;
+    assert_int_equal(plm_plan_create(&job, &strategy, &device.head, &plan), PLM_ERROR_ARGUMENT);
+    assert_null(plan);
+}
+
 static plm_status plan_small(void *context)
 {
     fake_device device = fake_device_make(0, 0);
@@ -317,6 +339,7 @@ int main(void)
         cmocka_unit_test(mlp_chunks_that_do_not_go_are_refused),
         cmocka_unit_test(more_chunks_hold_fewer_logits),
         cmocka_unit_test(more_chunks_than_rows_are_refused),
+        cmocka_unit_test(more_chunks_than_a_graph_can_hold_are_refused_at_once),
         cmocka_unit_test(chunking_survives_the_failure_of_every_allocation),
         cmocka_unit_test(the_trace_of_a_chunked_plan_peaks_at_its_lower_bound),
     };

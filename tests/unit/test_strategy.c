@@ -111,6 +111,30 @@ static void recompute_is_written_as_it_is_read(void **state)
     }
 }
 
+/* A network is asked for every name that a strategy has. */
+static void names_of_a_refused_text_are_not_kept(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"gelu+", "gelu+ln1+no\tname",
+                                        "b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        plm_strategy strategy = plm_strategy_default();
+        uint32_t bits = 77, before;
+        assert_ok(plm_strategy_recompute_parse(&strategy, "a", &before));
+        assert_int_equal(plm_strategy_recompute_parse(&strategy, texts[i], &bits),
+                         PLM_ERROR_ARGUMENT);
+        assert_int_equal(strategy.recompute_name_count, 1);
+        assert_int_equal(bits, 77);
+    }
+}
+
+static void choices_that_are_none_have_a_text(void **state)
+{
+    (void)state;
+    assert_string_equal(plm_attention_text((plm_attention_form)3), "unknown");
+    assert_string_equal(plm_update_time_text((plm_update_time)2), "unknown");
+}
+
 static void a_file_that_is_not_there_is_named(void **state)
 {
     (void)state;
@@ -146,6 +170,8 @@ int main(void)
         cmocka_unit_test(every_field_is_read),
         cmocka_unit_test(what_is_wrong_is_named_and_nothing_changes),
         cmocka_unit_test(recompute_is_written_as_it_is_read),
+        cmocka_unit_test(names_of_a_refused_text_are_not_kept),
+        cmocka_unit_test(choices_that_are_none_have_a_text),
         cmocka_unit_test(a_file_that_is_not_there_is_named),
         cmocka_unit_test(every_allocation_may_fail),
     };
