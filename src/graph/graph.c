@@ -256,12 +256,24 @@ static plm_status need_flat_storage(plm_graph *graph, plm_flat flat, plm_group g
     return add_storage(graph, bytes, flats[flat].scope, storage);
 }
 
-/* *end = the elements of a group that grows by `elements`: each parameter begins at a granule in
- * every flat storage, the narrowest too, and the widest can be counted. */
+/* The elements to which a parameter is rounded up, so that each begins at a granule in every flat
+ * storage, the narrowest too. */
+static size_t granule_elements(const plm_graph *graph)
+{
+    return PLM_GRANULE_BYTES / plm_dtype_size(graph->strategy.precision);
+}
+
+size_t plm__graph_flat_room(const plm_graph *graph, const plm_tensor_info *tensor)
+{
+    size_t element = plm_dtype_size(tensor->shape.dtype), granule = granule_elements(graph);
+    return (tensor->bytes / element + granule - 1) / granule * granule * element;
+}
+
+/* *end = the elements of a group that grows by `elements`, if the widest can be counted. */
 static plm_status grow_group(const plm_graph *graph, plm_group group, int64_t elements, size_t *end)
 {
-    size_t granule = PLM_GRANULE_BYTES / plm_dtype_size(graph->strategy.precision), widest;
-    PLM_TRY(plm_round_up_bytes((size_t)elements, granule, end));
+    size_t widest;
+    PLM_TRY(plm_round_up_bytes((size_t)elements, granule_elements(graph), end));
     PLM_TRY(plm_add_bytes(graph->group_elements[group], *end, end));
     return plm_mul_bytes(*end, sizeof(float), &widest);
 }

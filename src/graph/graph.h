@@ -177,6 +177,10 @@ void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout
  * group's flat storage. */
 plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor parameter, plm_flat flat);
 
+/* The bytes of a tensor that lies flat, to where the next one begins: more than its granules where
+ * narrower ones lie at the same elements. */
+size_t plm__graph_flat_room(const plm_graph *graph, const plm_tensor_info *tensor);
+
 /* The whole flat storage of a kind and group as one tensor [N]; PLM_TENSOR_NONE when nothing lies
  * there. */
 plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group);

@@ -128,12 +128,13 @@ static plm_status add_owner(writer *w, plm_tensor tensor, int32_t *index)
     return plm_trace_add_owner(w->trace, &owner, index);
 }
 
-static plm_status add_alloc(writer *w, int32_t owner, size_t offset, size_t bytes, plm_event *event)
+static plm_status add_alloc(writer *w, int32_t owner, size_t offset, size_t bytes, size_t taken,
+                            plm_event *event)
 {
     *event = (plm_event){.time = w->time,
                          .address = offset,
                          .bytes_asked = bytes,
-                         .bytes_taken = plm_granules(bytes),
+                         .bytes_taken = taken,
                          .block = w->next_block++,
                          .owner = owner,
                          .kind = PLM_EVENT_BLOCK_ALLOC};
@@ -155,11 +156,18 @@ static plm_status add_mark(writer *w, const char *text)
     return plm_trace_add_event(w->trace, &event);
 }
 
-static plm_status add_block(writer *w, plm_tensor tensor, size_t offset, plm_event *event)
+static plm_status add_block(writer *w, plm_tensor tensor, size_t offset, size_t taken,
+                            plm_event *event)
 {
     int32_t owner;
     PLM_TRY(add_owner(w, tensor, &owner));
-    return add_alloc(w, owner, offset, plm_graph_tensor(w->graph, tensor)->bytes, event);
+    return add_alloc(w, owner, offset, plm_graph_tensor(w->graph, tensor)->bytes, taken, event);
+}
+
+static plm_status add_granules(writer *w, plm_tensor tensor, size_t offset, plm_event *event)
+{
+    size_t taken = plm_granules(plm_graph_tensor(w->graph, tensor)->bytes);
+    return add_block(w, tensor, offset, taken, event);
 }
 
 static bool is_of_call_scope(const plm_graph *graph, plm_tensor tensor)
@@ -174,15 +182,15 @@ static plm_status add_persistent(writer *w)
 {
     plm_event event;
     PLM_TRY(add_mark(w, "persistent"));
-    PLM_TRY(add_block(w, PLM_TENSOR_STEP, w->plan->places[0].offset, &event));
+    PLM_TRY(add_granules(w, PLM_TENSOR_STEP, w->plan->places[0].offset, &event));
     for (int64_t i = 0; i < w->graph->parameters.count; i++) {
         for (int flat = 0; flat < PLM_FLAT_COUNT; flat++) {
             plm_tensor tensor = w->graph->parameters.items[i].flat[flat];
             if (tensor == PLM_TENSOR_NONE || is_of_call_scope(w->graph, tensor))
                 continue;
             const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
-            PLM_TRY(
-                add_block(w, tensor, w->plan->places[info->storage].offset + info->offset, &event));
+            PLM_TRY(add_block(w, tensor, w->plan->places[info->storage].offset + info->offset,
+                              plm__graph_flat_room(w->graph, info), &event));
         }
     }
     return PLM_OK;
@@ -201,7 +209,7 @@ static plm_status add_birth(writer *w, plm_tensor tensor)
         w->live[place->takes] = false;
     }
     w->live[storage] = true;
-    return add_block(w, tensor, place->offset, &w->births[storage]);
+    return add_granules(w, tensor, place->offset, &w->births[storage]);
 }
 
 static plm_status add_workspace(writer *w, int64_t index, plm_event *event)
@@ -217,7 +225,8 @@ static plm_status add_workspace(writer *w, int64_t index, plm_event *event)
     PLM_TRY(intern(w, graph_text(w, w->graph->ops.items[index].layer), &owner.layer));
     PLM_TRY(intern(w, "workspace", &owner.name));
     PLM_TRY(plm_trace_add_owner(w->trace, &owner, &owner_index));
-    return add_alloc(w, owner_index, workspace->offset, workspace->bytes, event);
+    return add_alloc(w, owner_index, workspace->offset, workspace->bytes,
+                     plm_granules(workspace->bytes), event);
 }
 
 /* The program's storages that die at `position`; `next` walks the storages sorted by death. */

@@ -66,6 +66,37 @@ static void live_blocks_and_padding_add_up_to_the_lower_bound(void **state)
     }
 }
 
+/* Biases of 8, 24 and 48 elements end within a granule of one type and at the end of one of
+ * another: what lies between two parameters is padding of the wider ones. */
+static void bills_of_16_bit_weights_of_any_width_add_up(void **state)
+{
+    (void)state;
+    static const int widths[] = {8, 24, 48, 64};
+    for (int i = 0; i < 4 * 6; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "gpt:layers=1,width=%d,heads=2,context=7,vocab=33",
+                 widths[i % 4]);
+        fake_device device = fake_device_make(PRODUCT_BYTES, 0);
+        plm_model model;
+        assert_ok(plm_model_parse(text, &model));
+        plm_job job = job_of(&model, 2, 7);
+        plm_strategy strategy = strategy_of(2, PLM_ATTENTION_FUSED);
+        strategy.precision = i / 4 % 2 ? PLM_DTYPE_BF16 : PLM_DTYPE_F16;
+        strategy.gradient = i / 4 == 3 ? PLM_DTYPE_BF16 : PLM_DTYPE_F32;
+        strategy.update = i / 4 == 5 ? PLM_UPDATE_EARLY : PLM_UPDATE_LATE;
+        plm_plan *plan = NULL;
+        plm_bill *bill = NULL;
+        assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
+        assert_ok(plm_plan_bill(plan, text, 0, &bill));
+        size_t asked = 0;
+        for (int role = 0; role < PLM_ROLE_COUNT; role++)
+            asked += bill->at_peak_bytes[role];
+        assert_int_equal(asked + bill->padding_bytes, bill->plan.lower_bound_bytes);
+        plm_bill_destroy(bill);
+        plm_plan_destroy(plan);
+    }
+}
+
 static void states_are_four_bytes_a_parameter_each(void **state)
 {
     (void)state;
@@ -599,6 +630,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_blocks_and_padding_add_up_to_the_lower_bound),
+        cmocka_unit_test(bills_of_16_bit_weights_of_any_width_add_up),
         cmocka_unit_test(states_are_four_bytes_a_parameter_each),
         cmocka_unit_test(the_attention_matrix_grows_with_the_square_of_the_length),
         cmocka_unit_test(fused_attention_never_holds_the_matrix),
