@@ -411,6 +411,27 @@ static void an_open_strategy_is_not_planned_as_it_stands(void **state)
     assert_non_null(strstr(error.message, "choices are made"));
 }
 
+static void a_micro_batch_or_length_beyond_counting_is_refused_before_it_is_priced(void **state)
+{
+    (void)state;
+    static const int64_t beyond[] = {3, 16, INT64_MAX, -1, INT64_MIN};
+    shop s;
+    plm_plan *plan = NULL;
+    plm_strategy strategy = open_strategy();
+    shop_open(&s, SMALL, 8, 0);
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        strategy.micro_batch = beyond[i];
+        assert_int_equal(
+            plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, NULL, &plan),
+            PLM_ERROR_ARGUMENT);
+    }
+    strategy.micro_batch = 8;
+    s.job.sequence = INT64_MAX;
+    assert_int_equal(plm_plan_for_budget(&s.job, &strategy, &s.device.head, SIZE_MAX, NULL, &plan),
+                     PLM_ERROR_ARGUMENT);
+    assert_null(plan);
+}
+
 static void the_chosen_strategy_as_json_is_the_same_plan(void **state)
 {
     (void)state;
@@ -643,6 +664,7 @@ int main(void)
         cmocka_unit_test(extents_that_cannot_be_counted_are_refused),
         cmocka_unit_test(an_open_precision_is_advised_as_the_devices_own),
         cmocka_unit_test(an_open_strategy_is_not_planned_as_it_stands),
+        cmocka_unit_test(a_micro_batch_or_length_beyond_counting_is_refused_before_it_is_priced),
         cmocka_unit_test(the_chosen_strategy_as_json_is_the_same_plan),
         cmocka_unit_test(every_allocation_of_a_search_may_fail),
         cmocka_unit_test(random_strategies_use_what_they_say_and_recompute_changes_no_bit),
