@@ -72,11 +72,11 @@ int cmd_plan(int argc, char **argv)
     }
     status =
         plm_advise(&request.job, &request.strategy, request.device, request.budget_bytes, &advice);
-    if (status == PLM_OK)
-        status = print_advice(advice, operands.items[0], settings.choices.json);
     bool fits = status == PLM_OK && advice->fits;
     if (fits && settings.save_strategy)
         status = plm_strategy_save(&advice->plan.strategy, settings.save_strategy);
+    if (status == PLM_OK)
+        status = print_advice(advice, operands.items[0], settings.choices.json);
     plm_advice_destroy(advice);
     cli_request_close(&request);
     if (status != PLM_OK)

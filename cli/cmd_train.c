@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "choices.h"
+#include "plimsoll/export.h"
 #include "plimsoll/report.h"
 #include "plimsoll/size.h"
 #include "plimsoll/train.h"
@@ -426,6 +427,8 @@ int cmd_train(int argc, char **argv)
     plm_device_profile rates;
     if (status == PLM_OK)
         status = cli_profile(o.choices.profile, &rates, &settings.profile);
+    if (status == PLM_OK && o.trace)
+        status = plm_export_check(o.trace); /* not when the run is over */
     if (status == PLM_OK)
         cli_enlarge(&settings.model, settings.sequence);
     if (status != PLM_OK)

@@ -70,6 +70,10 @@ PLM_MUST_USE plm_status plm_export_page(const char *path, const char *title,
 /* Blocks of a source that the page tells one by one. */
 enum { PLM_EXPORT_BLOCKS_MAX = 600000 };
 
+/* Whether a file can come to be at `path`, for whoever works long before it is written. It writes
+ * none, and leaves one that is there as it is. PLM_ERROR_IO. */
+PLM_MUST_USE plm_status plm_export_check(const char *path);
+
 /*
  * Writes Chrome's JSON trace: counters of allocated and reserved memory, a slice for each operation
  * or mark, an instant for each failed request. Streamed: memory does not grow with the trace.

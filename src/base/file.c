@@ -19,13 +19,18 @@ plm_status plm_file_failed(const char *verb, const char *path)
     return status;
 }
 
+static const char *kind_of(const struct stat *about)
+{
+    return S_ISDIR(about->st_mode) ? "a directory" : "something else";
+}
+
 static plm_status measure_open(int descriptor, const char *path, size_t *byte_count)
 {
     struct stat about;
     if (plm_file_calls_get()->status(descriptor, &about) != 0)
         return plm_file_failed("read", path);
     PLM_FAIL_IF(!S_ISREG(about.st_mode), PLM_ERROR_IO, "cannot read '%s': wanted a file, found %s",
-                path, S_ISDIR(about.st_mode) ? "a directory" : "something else");
+                path, kind_of(&about));
     *byte_count = (size_t)about.st_size;
     return PLM_OK;
 }
@@ -131,13 +136,33 @@ bool plm_file_remove(const char *path)
     return plm_file_calls_get()->remove(path) == 0;
 }
 
+/* A rename puts a file in the place of anything but a folder, /dev/null too: only a file makes
+ * room. Looking opens nothing, so it waits for no pipe and asks for no permission. */
+static plm_status make_sure_of_room(const char *path)
+{
+    const plm_file_calls *calls = plm_file_calls_get();
+    struct stat about;
+    int descriptor = calls->open(path, O_PATH | O_CLOEXEC, 0);
+    if (descriptor < 0)
+        return errno == ENOENT ? PLM_OK : plm_file_failed("write", path);
+    int looked = calls->status(descriptor, &about);
+    plm_status status = looked == 0 ? PLM_OK : plm_file_failed("write", path);
+    calls->close(descriptor);
+    if (status == PLM_OK && !S_ISREG(about.st_mode))
+        status = plm_fail(PLM_ERROR_IO, "cannot write '%s': wanted a file or a new name, found %s",
+                          path, kind_of(&about));
+    return status;
+}
+
 plm_status plm_file_begin(const char *path, plm_file_writer *writer)
 {
+    PLM_FAIL_IF(!*path, PLM_ERROR_IO, "cannot write a file without a name");
     PLM_FAIL_IF(strlen(path) >= sizeof writer->path, PLM_ERROR_IO,
                 "cannot write '%.60s...': the path is too long", path);
     snprintf(writer->path, sizeof writer->path, "%s", path);
     snprintf(writer->temporary, sizeof writer->temporary, "%s.tmp-%ld", writer->path,
              (long)getpid());
+    PLM_TRY(make_sure_of_room(path));
     writer->descriptor = plm_file_calls_get()->open(writer->temporary,
                                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     return writer->descriptor < 0 ? plm_file_failed("create", writer->temporary) : PLM_OK;

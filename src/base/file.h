@@ -70,7 +70,8 @@ typedef struct plm_file_writer {
     char temporary[4096];
 } plm_file_writer;
 
-/* Creates the temporary. PLM_ERROR_IO: there is nothing to finish or abandon. */
+/* Creates the temporary. PLM_ERROR_IO, also where `path` is a folder, a device or a pipe: there is
+ * nothing to finish or abandon. */
 PLM_MUST_USE plm_status plm_file_begin(const char *path, plm_file_writer *writer);
 
 /* Appends. PLM_ERROR_IO: abandon it. */

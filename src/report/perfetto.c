@@ -231,3 +231,11 @@ plm_status plm_export_perfetto(const char *path, const plm_export_source *source
     plm_file_abandon(&w.file);
     return status;
 }
+
+plm_status plm_export_check(const char *path)
+{
+    plm_file_writer file;
+    PLM_TRY(plm_file_begin(path, &file));
+    plm_file_abandon(&file);
+    return PLM_OK;
+}

@@ -239,6 +239,32 @@ static void a_file_is_written_whole_and_read_back(void **state)
     assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
 }
 
+static void note_name(const char *name, void *user)
+{
+    if (name[0] != '.')
+        strcat(user, name);
+}
+
+/* Root may rename a file over /dev/null. */
+static void what_is_no_file_is_not_written_over(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/plimsoll-test-XXXXXX", pipe_path[64], names[64] = "";
+    struct stat about;
+    assert_non_null(mkdtemp(folder));
+    snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(plm_file_write(pipe_path, "x", 1), PLM_ERROR_IO);
+    assert_int_equal(plm_file_write(folder, "x", 1), PLM_ERROR_IO);
+    assert_int_equal(plm_file_write("", "x", 1), PLM_ERROR_IO);
+    assert_int_equal(stat(pipe_path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    assert_ok(plm_folder_each(folder, note_name, names));
+    assert_string_equal(names, "pipe");
+    unlink(pipe_path);
+    rmdir(folder);
+}
+
 static void json_that_is_read_in_too_little_memory_is_never_read_wrong(void **state)
 {
     (void)state;
@@ -253,12 +279,6 @@ static void json_that_is_read_in_too_little_memory_is_never_read_wrong(void **st
         assert_int_equal(root != NULL, !fired);
         json_decref(root);
     }
-}
-
-static void note_name(const char *name, void *user)
-{
-    if (name[0] != '.')
-        strcat(user, name);
 }
 
 /* A folder with one file of three bytes, which is then replaced. */
@@ -394,6 +414,7 @@ int main(void)
         cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
         cmocka_unit_test(malformed_json_names_line_and_column),
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
+        cmocka_unit_test(what_is_no_file_is_not_written_over),
         cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(a_failed_file_call_leaves_its_errno_in_the_record),

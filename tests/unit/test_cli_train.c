@@ -323,6 +323,21 @@ static void a_trace_of_a_run_holds_the_updates_asked_for(void **state)
     }
 }
 
+static void a_trace_that_cannot_be_written_is_told_before_the_run(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    static const char *const paths[] = {"no/such/folder", ".", "''"};
+    const folder *in = *state;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments,
+                 "train %s --data text --threads 1 --steps 2 --budget 16MiB --trace %s", model,
+                 paths[i]);
+        assert_int_equal(run_program(in, arguments, to_output, output), 2);
+        assert_string_equal(output, "");
+    }
+}
+
 static void a_run_for_people_ends_with_both_peaks_and_a_sample(void **state)
 {
     static char output[OUTPUT_BYTES];
@@ -508,6 +523,7 @@ int main(void)
         cmocka_unit_test(a_budget_that_is_too_small_is_status_1_and_names_one_that_does),
         cmocka_unit_test(the_last_line_of_json_is_the_summary_with_equal_peaks),
         cmocka_unit_test(a_trace_of_a_run_holds_the_updates_asked_for),
+        cmocka_unit_test(a_trace_that_cannot_be_written_is_told_before_the_run),
         cmocka_unit_test(a_run_for_people_ends_with_both_peaks_and_a_sample),
         cmocka_unit_test(a_masked_run_tells_no_bigram),
         cmocka_unit_test(a_sequence_longer_than_the_context_is_trained_with_a_notice),
