@@ -36,6 +36,14 @@ void plm_error_get(plm_error *error)
     *error = last_error;
 }
 
+/* A message is one line, and moves no cursor, whatever the names and files that it quotes hold. */
+static void flatten(char *message)
+{
+    for (; *message; message++)
+        if ((unsigned char)*message < 0x20 || *message == 0x7f)
+            *message = '?';
+}
+
 void plm_fail_at(const char *file, int line, plm_status status, const char *format, ...)
 {
     PLM_ASSERT(status != PLM_OK);
@@ -52,6 +60,7 @@ void plm_fail_at(const char *file, int line, plm_status status, const char *form
     va_start(arguments, format);
     vsnprintf(last_error.message, sizeof last_error.message, format, arguments);
     va_end(arguments);
+    flatten(last_error.message);
 }
 
 void plm_fail_oom(const plm_oom_record *oom)

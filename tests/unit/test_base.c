@@ -265,6 +265,17 @@ static void what_is_no_file_is_not_written_over(void **state)
     rmdir(folder);
 }
 
+/* Names come out of other people's files. */
+static void a_message_is_one_line_whatever_it_quotes(void **state)
+{
+    (void)state;
+    plm_error error;
+    assert_int_equal(plm_fail(PLM_ERROR_ARGUMENT, "found '%s'", "a\nb\x1b[31mc\td\x7f"),
+                     PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_string_equal(error.message, "found 'a?b?[31mc?d?'");
+}
+
 static void json_that_is_read_in_too_little_memory_is_never_read_wrong(void **state)
 {
     (void)state;
@@ -415,6 +426,7 @@ int main(void)
         cmocka_unit_test(malformed_json_names_line_and_column),
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
         cmocka_unit_test(what_is_no_file_is_not_written_over),
+        cmocka_unit_test(a_message_is_one_line_whatever_it_quotes),
         cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(a_failed_file_call_leaves_its_errno_in_the_record),
