@@ -5,10 +5,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/number.h"
 
 static const struct {
     const char *name;
@@ -56,7 +57,7 @@ plm_status plm_size_parse(const char *text, size_t *bytes)
         return parse_failed(text);
     if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
         return parse_failed(text);
-    double number = strtod(text, &end);
+    double number = plm_number_read(text, &end);
     while (*end == ' ')
         end++;
     double unit = 0;
@@ -78,12 +79,12 @@ const char *plm_size_format(size_t bytes, char text[PLM_SIZE_TEXT])
 {
     double value = (double)bytes;
     if (bytes < 1024)
-        snprintf(text, PLM_SIZE_TEXT, "%zu B", bytes);
+        plm_print(text, PLM_SIZE_TEXT, "%zu B", bytes);
     else if (value < 0x1p20)
-        snprintf(text, PLM_SIZE_TEXT, "%.1f KiB", value / 0x1p10);
+        plm_print(text, PLM_SIZE_TEXT, "%.1f KiB", value / 0x1p10);
     else if (value < 0x1p30)
-        snprintf(text, PLM_SIZE_TEXT, "%.1f MiB", value / 0x1p20);
+        plm_print(text, PLM_SIZE_TEXT, "%.1f MiB", value / 0x1p20);
     else
-        snprintf(text, PLM_SIZE_TEXT, "%.2f GiB", value / 0x1p30);
+        plm_print(text, PLM_SIZE_TEXT, "%.2f GiB", value / 0x1p30);
     return text;
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 static _Thread_local plm_error last_error;
 
 static const struct {
@@ -58,7 +60,7 @@ void plm_fail_at(const char *file, int line, plm_status status, const char *form
 #endif
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(last_error.message, sizeof last_error.message, format, arguments);
+    plm_print_list(last_error.message, sizeof last_error.message, format, arguments);
     va_end(arguments);
     flatten(last_error.message);
 }

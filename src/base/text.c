@@ -3,8 +3,9 @@
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
 
 static bool reserve(plm_text *text, int64_t more)
 {
@@ -27,11 +28,11 @@ void plm_text_add(plm_text *text, const char *format, ...)
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = plm_print_list(NULL, 0, format, arguments);
     va_end(arguments);
     PLM_BUG_IF(length < 0, "unprintable format '%s'", format);
     if (reserve(text, length)) {
-        vsnprintf(text->items + text->count, (size_t)length + 1, format, again);
+        plm_print_list(text->items + text->count, (size_t)length + 1, format, again);
         text->count += length;
     }
     va_end(again);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Advice as a page and as JSON. */
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "plimsoll/report.h"
 #include "plimsoll/size.h"
@@ -47,7 +47,7 @@ static void add_row(plm_table *table, const char *what, const char *format, ...)
     char text[200];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    plm_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     plm_table_row(table, PLM_TABLE_PLAIN);
     plm_table_cell(table, "%s", what);
@@ -192,11 +192,11 @@ static void add_page(const advice_page *page, const char *model)
     plm_size_format(advice->budget_bytes, budget);
     plm_size_format(advice->smallest_budget_bytes, wanted);
     if (advice->fits)
-        snprintf(title, sizeof title, "%.128s, batch %lld of %lld tokens, within %s", model,
-                 (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
+        plm_print(title, sizeof title, "%.128s, batch %lld of %lld tokens, within %s", model,
+                  (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
     else
-        snprintf(title, sizeof title, "%.128s does not fit %s; the smallest budget is %s", model,
-                 budget, wanted);
+        plm_print(title, sizeof title, "%.128s does not fit %s; the smallest budget is %s", model,
+                  budget, wanted);
     add_heading(page, title);
     if (!advice->fits)
         plm_text_add(page->out, "the smallest plan:\n");

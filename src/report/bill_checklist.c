@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plimsoll/size.h"
+#include "base/number.h"
 #include "report/bill_internal.h"
 #include "report/checklist_internal.h"
 #include "torch/checklist.h"
@@ -77,12 +78,12 @@ static void answer_state(const plm_bill *bill, plm_check *check)
     const plm_alternative *other = narrow ? narrow : find_treatment(bill, changes_optimizer);
     check->answer = narrow ? PLM_ANSWER_YES : PLM_ANSWER_NO;
     check->gain_bytes = gain_of(bill, other);
-    snprintf(check->reason, sizeof check->reason,
-             "%s of state are fp32, %.1f bytes a parameter in all; %s", plm_size_format(fp32, wide),
-             (double)all / (double)bill->plan.parameter_count,
-             narrow ? "nothing is added up in the gradients, so they need no more bits than the "
-                      "weights"
-                    : "each is held once, and the update reads and writes it");
+    plm_print(check->reason, sizeof check->reason,
+              "%s of state are fp32, %.1f bytes a parameter in all; %s",
+              plm_size_format(fp32, wide), (double)all / (double)bill->plan.parameter_count,
+              narrow ? "nothing is added up in the gradients, so they need no more bits than the "
+                       "weights"
+                     : "each is held once, and the update reads and writes it");
     if (check->gain_bytes > 0)
         snprintf(check->action, sizeof check->action, "%s%s",
                  narrow ? "" : "only where another optimizer is acceptable: ", other->what);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Growth curves as a chart for a terminal and as JSON. */
-#include <stdio.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "plimsoll/report.h"
 #include "plimsoll/size.h"
@@ -20,7 +20,7 @@ enum { SECONDS_TEXT = 32 };
 /* Three digits, or whole seconds. */
 static const char *seconds_text(double seconds, char text[SECONDS_TEXT])
 {
-    snprintf(text, SECONDS_TEXT, seconds < 999.5 ? "%.3g s" : "%.0f s", seconds);
+    plm_print(text, SECONDS_TEXT, seconds < 999.5 ? "%.3g s" : "%.0f s", seconds);
     return text;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "plimsoll/report.h"
@@ -181,7 +182,7 @@ static void add_grid(picture *p, const scale *s, int top, int bottom)
     for (int64_t i = 0; i <= steps; i++) {
         double value = (double)i * s->step, y = at_y(s, top, bottom, value);
         add_line(p, i == 0 ? "axis" : "grid", LEFT, y, RIGHT, y);
-        snprintf(text, sizeof text, "%.6g%s", value / s->unit, i == 0 ? "" : s->unit_text);
+        plm_print(text, sizeof text, "%.6g%s", value / s->unit, i == 0 ? "" : s->unit_text);
         add_text(p, LEFT - 8, y + 4, "end", text);
     }
 }
@@ -199,7 +200,7 @@ static void add_across(picture *p, int bottom, bool named)
     for (int64_t i = 0; i <= steps; i++) {
         double value = (double)i * p->across.step;
         add_line(p, "axis", at_x(p, value), bottom, at_x(p, value), bottom + 4);
-        snprintf(text, sizeof text, "%.10g", value);
+        plm_print(text, sizeof text, "%.10g", value);
         add_text(p, at_x(p, value), bottom + 18, "mid", text);
     }
     if (named)
@@ -250,8 +251,8 @@ static void add_part_names(picture *p)
                      "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"9\" rx=\"2\" "
                      "fill=\"var(--p%d)\"/>\n",
                      LEGEND, y - 9, part);
-        snprintf(text, sizeof text, "%s, %.0f %%, %s", names[part], 100 * share,
-                 plm_size_format((size_t)(tops[part] - from), size));
+        plm_print(text, sizeof text, "%s, %.0f %%, %s", names[part], 100 * share,
+                  plm_size_format((size_t)(tops[part] - from), size));
         add_text(p, LEGEND + 15, y, "name", text);
     }
 }
@@ -295,7 +296,7 @@ static void add_budget(picture *p)
         add_text(p, LEFT + 6, y - 6, "warn", text);
         if (x > 0 && x <= p->last) {
             add_line(p, "budget", at_x(p, x), y, at_x(p, x), PEAK_BOTTOM);
-            snprintf(text, sizeof text, "%.0f is the largest that fits", x);
+            plm_print(text, sizeof text, "%.0f is the largest that fits", x);
             add_circle(p, "fits", at_x(p, x), y, 5, text);
         }
     }
@@ -344,13 +345,13 @@ static void add_times(picture *p)
         const plm_curve_point *point = &p->curve->points[i];
         double x = at_x(p, (double)point->x);
         if (p->curve->timed) {
-            snprintf(told, sizeof told, "%lld: %.3g s predicted", (long long)point->x,
-                     point->plan.step_seconds);
+            plm_print(told, sizeof told, "%lld: %.3g s predicted", (long long)point->x,
+                      point->plan.step_seconds);
             add_circle(p, "plan", x, time_y(p, point->plan.step_seconds), 4, told);
         }
         if (point->measured_seconds > 0) {
-            snprintf(told, sizeof told, "%lld: %.3g s measured", (long long)point->x,
-                     point->measured_seconds);
+            plm_print(told, sizeof told, "%lld: %.3g s measured", (long long)point->x,
+                      point->measured_seconds);
             add_circle(p, "run", x, time_y(p, point->measured_seconds), 7, told);
         }
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plimsoll/size.h"
+#include "base/number.h"
 #include "report/profile_internal.h"
 #include "report/table.h"
 #include "report/wrap.h"
@@ -39,11 +40,11 @@ static void render(const profile_page *page, plm_table *table)
 static const char *time_text(double ns, char text[24])
 {
     if (ns >= 1e9)
-        snprintf(text, 24, "%.2f s", ns * 1e-9);
+        plm_print(text, 24, "%.2f s", ns * 1e-9);
     else if (ns >= 1e6)
-        snprintf(text, 24, "%.1f ms", ns * 1e-6);
+        plm_print(text, 24, "%.1f ms", ns * 1e-6);
     else
-        snprintf(text, 24, "%.0f us", ns * 1e-3);
+        plm_print(text, 24, "%.0f us", ns * 1e-3);
     return text;
 }
 
@@ -59,8 +60,8 @@ static void add_head(const profile_page *page, const char *model)
     plm_plan_summary plan = plm_plan_summarize(plm_profile_plan(page->profile));
     char step[24], title[200];
     double tokens = (double)plan.batch * (double)plan.sequence;
-    snprintf(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
-             time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
+    plm_print(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
+              time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
     add_heading(page, title);
     plm_text_add(page->out, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
                  (long long)plan.batch, (long long)plan.strategy.micro_batch,

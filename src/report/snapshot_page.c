@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plimsoll/size.h"
+#include "base/number.h"
 #include "report/checklist_internal.h"
 #include "report/snapshot_internal.h"
 #include "report/wrap.h"
@@ -311,7 +312,7 @@ static void add_spikes(plm_page *page, const plm_findings *findings)
     for (int64_t i = 0; i < findings->spike_count; i++) {
         const plm_spike *spike = &findings->spikes[i];
         if (spike->lived_ns > 0)
-            snprintf(lived, sizeof lived, ", which lived %.3f ms", (double)spike->lived_ns / 1e6);
+            plm_print(lived, sizeof lived, ", which lived %.3f ms", (double)spike->lived_ns / 1e6);
         plm_page_say(page, PARAGRAPH, "%s: %s%s; without it the peak is %s.",
                      plm_site_text(findings, spike->place, site),
                      plm_size_format(spike->bytes, bytes), lived,

@@ -7,9 +7,9 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 
 enum { CELL_BYTES_MAX = 1024 }; /* longer cells are cut */
@@ -129,7 +129,7 @@ void plm_table_cell(plm_table *table, const char *format, ...)
     char text[CELL_BYTES_MAX];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    int length = plm_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     PLM_BUG_IF(length < 0, "unprintable format '%s'", format);
     plm_table_cell_place place = {.start = table->texts.count};

@@ -3,9 +3,9 @@
 #include "report/terminal.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "plimsoll/size.h"
 #include "report/wrap.h"
 
@@ -26,7 +26,7 @@ void plm_page_heading(plm_page *page, const char *format, ...)
     char sentence[SENTENCE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    plm_print_list(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     plm_text_add(&page->text, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", sentence,
                  page->table.colour ? "\x1b[0m" : "");
@@ -37,7 +37,7 @@ void plm_page_say(plm_page *page, int64_t indent, const char *format, ...)
     char sentence[SENTENCE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    plm_print_list(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     plm_text_wrap(&page->text, sentence, page->columns - indent, indent);
 }

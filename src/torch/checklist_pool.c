@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "plimsoll/size.h"
+#include "base/number.h"
 #include "torch/checklist_internal.h"
 
 enum {
@@ -131,13 +132,13 @@ plm_status plm__check_allocator(const plm_facts *facts, plm_check *check)
     }
     size_t peak = findings->replayed.reserved_peak_bytes;
     PLM_TRY(find_pattern(facts, &found));
-    snprintf(check->reason, sizeof check->reason,
-             "%s were reserved at the peak where blocks needed %s, %.2f times as much; %lld "
-             "requests above 1 MiB came in %lld size%s, on %d stream%s",
-             plm_size_format(peak, reserved), plm_size_format(facts->peak_bytes, used),
-             facts->peak_bytes ? (double)peak / (double)facts->peak_bytes : 0.0,
-             (long long)found.requests, (long long)found.sizes, found.sizes == 1 ? "" : "s",
-             found.streams, found.streams == 1 ? "" : "s");
+    plm_print(check->reason, sizeof check->reason,
+              "%s were reserved at the peak where blocks needed %s, %.2f times as much; %lld "
+              "requests above 1 MiB came in %lld size%s, on %d stream%s",
+              plm_size_format(peak, reserved), plm_size_format(facts->peak_bytes, used),
+              facts->peak_bytes ? (double)peak / (double)facts->peak_bytes : 0.0,
+              (long long)found.requests, (long long)found.sizes, found.sizes == 1 ? "" : "s",
+              found.streams, found.streams == 1 ? "" : "s");
     snprintf(check->basis, sizeof check->basis,
              "a replay by PyTorch's rules, which reproduced %lld of %lld recorded addresses%s",
              (long long)findings->replayed.addresses_reproduced,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "plimsoll/size.h"
+#include "base/number.h"
 #include "torch/checklist_internal.h"
 
 enum {
@@ -154,11 +155,11 @@ static void say_parts(const plm_facts *facts, const state_sums *sums, char *text
                  "these figures%s",
                  facts->trains ? " (AdamW's two moments add twice the parameters)" : "");
     else if (sums->moments.bytes == 0)
-        snprintf(text, size, "the optimizer keeps no state, gradients take %.2f times their bytes",
-                 sums->gradients_part);
+        plm_print(text, size, "the optimizer keeps no state, gradients take %.2f times their bytes",
+                  sums->gradients_part);
     else
-        snprintf(text, size, "optimizer state takes %.2f times their bytes, gradients %.2f times",
-                 sums->moments_part, sums->gradients_part);
+        plm_print(text, size, "optimizer state takes %.2f times their bytes, gradients %.2f times",
+                  sums->moments_part, sums->gradients_part);
 }
 
 static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_check *check)
@@ -182,9 +183,9 @@ static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_che
     check->answer = PLM_ANSWER_NO;
     if (facts->last_end < 0 || !is_near(sums->moment_size, 1))
         return;
-    snprintf(check->reason + used, sizeof check->reason - (size_t)used,
-             ": %.0f bytes a parameter, as mixed precision needs",
-             4 * (1 + sums->moments_part + sums->gradients_part));
+    plm_print(check->reason + used, sizeof check->reason - (size_t)used,
+              ": %.0f bytes a parameter, as mixed precision needs",
+              4 * (1 + sums->moments_part + sums->gradients_part));
     check->gain_bytes = sums->moments.bytes / 4 * 3;
     snprintf(check->action, sizeof check->action,
              "only where changed arithmetic is acceptable: moments in 8 bits");
@@ -194,10 +195,10 @@ static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_che
 static void answer_narrow(const state_sums *sums, plm_check *check)
 {
     check->answer = PLM_ANSWER_NO;
-    snprintf(check->reason, sizeof check->reason,
-             "blocks of optimizer state are twice as large as the parameters', %.2f times their "
-             "bytes in all: parameters of 16 bits with state of 32, as mixed precision needs",
-             sums->moments_part);
+    plm_print(check->reason, sizeof check->reason,
+              "blocks of optimizer state are twice as large as the parameters', %.2f times their "
+              "bytes in all: parameters of 16 bits with state of 32, as mixed precision needs",
+              sums->moments_part);
 }
 
 /* Nearly every parameter once more. */

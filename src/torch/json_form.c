@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 
 enum { BATCH_ITEMS = 1000, NUMBER_BYTES_MAX = 128 };
@@ -208,7 +209,7 @@ static plm_status push_number(json_reader *reader, const char *text)
     plm_value value = {.kind = PLM_VALUE_REAL};
     errno = 0;
     if (real) {
-        value.real = strtod(text, NULL);
+        value.real = plm_number_read(text, NULL);
     } else if (*text == '-') {
         value.kind = PLM_VALUE_INTEGER;
         value.integer = strtoll(text, NULL, 10);

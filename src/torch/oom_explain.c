@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "plimsoll/size.h"
 
 #define MIB 1048576.0
@@ -123,7 +124,7 @@ add(plm_oom_report *report, plm_oom_finding_kind kind, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     finding->kind = kind;
-    vsnprintf(finding->text, sizeof finding->text, format, arguments);
+    plm_print_list(finding->text, sizeof finding->text, format, arguments);
     va_end(arguments);
 }
 

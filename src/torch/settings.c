@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 #define MEBIBYTE ((size_t)1 << 20)
 
 enum { TOKEN_MAX = 64 }; /* the longest key or value, with its NUL */
@@ -115,7 +117,7 @@ static plm_status read_count(settings_lexer *lexer, const char *key, size_t most
 static plm_status read_real(settings_lexer *lexer, const char *key, double *real)
 {
     char *end;
-    double value = strtod(lexer->token, &end);
+    double value = plm_number_read(lexer->token, &end);
     PLM_FAIL_IF(end == lexer->token || *end || !(value > 0.0 && value <= 1.0), PLM_ERROR_FORMAT,
                 "allocator settings: %s: '%s' is not between 0 and 1", key, lexer->token);
     *real = value;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "graph/op.h"
 #include "model/safetensors.h"
 #include "run/session.h"
@@ -35,23 +36,23 @@ typedef struct identity {
 static void tell_identity(const plm_train_settings *s, const plm_corpus_counts *text, identity *who)
 {
     const plm_model *m = &s->model;
-    snprintf(who->model, sizeof who->model,
-             "%s layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
-             " vocab=%" PRId64 " dropout=%.9g",
-             plm_family_text(m->family), m->layers, m->width, m->heads, m->context, m->vocab,
-             (double)m->dropout);
-    snprintf(who->run, sizeof who->run,
-             "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
-             s->batch, s->sequence, plm_optimizer_text(s->optimizer));
-    snprintf(who->text, sizeof who->text, "bytes=%" PRId64 " crc32=%08" PRIx32,
-             text->training_tokens + text->held_out_tokens, text->checksum);
+    plm_print(who->model, sizeof who->model,
+              "%s layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
+              " vocab=%" PRId64 " dropout=%.9g",
+              plm_family_text(m->family), m->layers, m->width, m->heads, m->context, m->vocab,
+              (double)m->dropout);
+    plm_print(who->run, sizeof who->run,
+              "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
+              s->batch, s->sequence, plm_optimizer_text(s->optimizer));
+    plm_print(who->text, sizeof who->text, "bytes=%" PRId64 " crc32=%08" PRIx32,
+              text->training_tokens + text->held_out_tokens, text->checksum);
 }
 
 #define FILE_NAME "step-%08" PRId64 ".safetensors"
 
 static plm_status file_path(const char *folder, int64_t step, char path[4096])
 {
-    int length = snprintf(path, 4096, "%s/" FILE_NAME, folder, step);
+    int length = plm_print(path, 4096, "%s/" FILE_NAME, folder, step);
     PLM_FAIL_IF(length < 0 || length >= 4096, PLM_ERROR_IO, "the path '%.60s...' is too long",
                 folder);
     return PLM_OK;
@@ -64,7 +65,7 @@ static int64_t step_of(const char *name)
     char again[64];
     if (sscanf(name, "step-%18" SCNd64, &step) != 1 || step < 0)
         return -1;
-    snprintf(again, sizeof again, FILE_NAME, step);
+    plm_print(again, sizeof again, FILE_NAME, step);
     return strcmp(again, name) == 0 ? step : -1;
 }
 
@@ -117,7 +118,7 @@ static void remove_leftover(const char *name, void *user)
 {
     char path[4096];
     const char *folder = user;
-    if (is_leftover(name) && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
+    if (is_leftover(name) && plm_print(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
         plm_file_remove(path);
 }
 
@@ -139,7 +140,7 @@ static plm_status declare_all(plm_safetensors_writer *writer, const plm_session 
             char full[NAME_MAX_BYTES];
             if (!plm__session_has_part(session, i, parts[p].part))
                 continue;
-            snprintf(full, sizeof full, "%s%s", name, parts[p].suffix);
+            plm_print(full, sizeof full, "%s%s", name, parts[p].suffix);
             PLM_TRY(plm_safetensors_declare(writer, full, PLM_DTYPE_F32, rank, shape));
         }
     }
@@ -173,9 +174,10 @@ static void note_all(plm_safetensors_writer *writer, const plm_train_settings *s
     char counters[160];
     plm_session_counters counted = plm__session_counters(session);
     tell_identity(settings, text, &who);
-    snprintf(counters, sizeof counters,
-             "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32 " good=%" PRIu32 " scale=%.9g",
-             step, counted.updates, counted.skipped, counted.good, (double)counted.loss_scale);
+    plm_print(counters, sizeof counters,
+              "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32 " good=%" PRIu32
+              " scale=%.9g",
+              step, counted.updates, counted.skipped, counted.good, (double)counted.loss_scale);
     plm_safetensors_note(writer, "model", who.model);
     plm_safetensors_note(writer, "run", who.run);
     plm_safetensors_note(writer, "text", who.text);
@@ -242,7 +244,7 @@ static plm_status check_note(const char *path, const char *what, const char *wan
 static const plm_safetensor *find_part(const plm_safetensors *file, const char *name, int part)
 {
     char full[NAME_MAX_BYTES];
-    snprintf(full, sizeof full, "%s%s", name, parts[part].suffix);
+    plm_print(full, sizeof full, "%s%s", name, parts[part].suffix);
     return plm_safetensors_find(file, full);
 }
 
@@ -275,6 +277,20 @@ static plm_status check_text(const char *path, const char *wanted, const char *f
     return PLM_OK;
 }
 
+static bool read_counters(const char *text, int64_t *step, plm_session_counters *counters)
+{
+    int place = 0;
+    char *end;
+    if (sscanf(text,
+               "step=%" SCNd64 " updates=%" SCNu32 " skipped=%" SCNu32 " good=%" SCNu32 " scale=%n",
+               step, &counters->updates, &counters->skipped, &counters->good, &place) != 4 ||
+        place == 0)
+        return false;
+    counters->loss_scale = (float)plm_number_read(text + place, &end);
+    return end != text + place && counters->loss_scale >= 0 &&
+           counters->loss_scale <= PLM_LOSS_SCALE_MAX;
+}
+
 static plm_status check_file(const char *path, const plm_safetensors *file,
                              const plm_train_settings *settings, const plm_corpus_counts *text,
                              int64_t step, plm_session_counters *counters)
@@ -288,14 +304,7 @@ static plm_status check_file(const char *path, const plm_safetensors *file,
     if (!settings->other_text)
         PLM_TRY(check_text(path, who.text, plm_safetensors_metadata(file, "text")));
     const char *counted = plm_safetensors_metadata(file, "counters");
-    PLM_FAIL_IF(!counted ||
-                    sscanf(counted,
-                           "step=%" SCNd64 " updates=%" SCNu32 " skipped=%" SCNu32 " good=%" SCNu32
-                           " scale=%f",
-                           &saved_step, &counters->updates, &counters->skipped, &counters->good,
-                           &counters->loss_scale) != 5 ||
-                    saved_step != step || !(counters->loss_scale >= 0) ||
-                    counters->loss_scale > PLM_LOSS_SCALE_MAX,
+    PLM_FAIL_IF(!counted || !read_counters(counted, &saved_step, counters) || saved_step != step,
                 PLM_ERROR_FORMAT, "%s has no usable counters", path);
     return PLM_OK;
 }
