@@ -27,6 +27,7 @@ set(PLM_ENGINE_FILES
     bench/bench_predict.c
     bench/bench_step.c
     examples/own_model.c
+    tests/unit/test_allocation.c
     tests/unit/test_bill.c
     tests/unit/test_chunk.c
     tests/unit/test_cli_train.c
