@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON over jansson, whose memory comes from the host allocator so that tests can count it. */
+/* JSON over jansson. */
 #include "base/json.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
-
-static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
 /* Whether an allocation for JSON failed on this thread: jansson reads on as if the syntax were bad
  * or the character not there, and writes on without the piece that it had no memory for. */
@@ -21,7 +19,7 @@ static void *allocate(size_t bytes)
     return block;
 }
 
-static void route_memory(void)
+void plm_json_count_memory(void)
 {
     json_set_alloc_funcs(allocate, plm_host_free);
 }
@@ -78,13 +76,11 @@ static void begin(plm_json_writer *writer, const char *key, json_t *container)
 
 void plm_json_begin_object(plm_json_writer *writer, const char *key)
 {
-    pthread_once(&memory_once, route_memory);
     begin(writer, key, json_object());
 }
 
 void plm_json_begin_array(plm_json_writer *writer, const char *key)
 {
-    pthread_once(&memory_once, route_memory);
     begin(writer, key, json_array());
 }
 
@@ -130,29 +126,38 @@ void plm_json_abandon(plm_json_writer *writer)
     memset(writer, 0, sizeof *writer);
 }
 
+/* Takes a piece of the line from jansson. */
+static int add_piece(const char *bytes, size_t count, void *user)
+{
+    plm_text *text = user;
+    plm_text_add_bytes(text, bytes, (int64_t)count);
+    return text->status == PLM_OK ? 0 : -1;
+}
+
 plm_status plm_json_finish(plm_json_writer *writer, char **line)
 {
-    char *text = NULL;
+    plm_text text = {0};
+    bool failed = writer->failed;
     memory_ran_out = false;
-    if (!writer->failed)
-        text = json_dumps(writer->root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!failed)
+        failed = json_dump_callback(writer->root, add_piece, &text,
+                                    JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0;
     plm_json_abandon(writer);
-    if (memory_ran_out) {
-        plm_host_free(text); /* it may lack a piece in the middle */
-        text = NULL;
+    if (failed || memory_ran_out) { /* then it may lack a piece in the middle */
+        plm_text_fini(&text);
+        return plm_fail(PLM_ERROR_HOST_MEMORY, "out of host memory while writing JSON");
     }
-    PLM_FAIL_IF(!text, PLM_ERROR_HOST_MEMORY, "out of host memory while writing JSON");
-    *line = text;
+    *line = text.items;
     return PLM_OK;
 }
 
 plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count, json_t **root)
 {
-    pthread_once(&memory_once, route_memory);
     json_error_t error;
     memory_ran_out = false;
     json_t *document = json_loadb(bytes ? bytes : "", byte_count, JSON_REJECT_DUPLICATES, &error);
-    if (memory_ran_out) {
+    bool failed = !document && json_error_code(&error) == json_error_out_of_memory;
+    if (memory_ran_out || failed) {
         json_decref(document); /* a text in it may lack a character */
         return plm_fail(PLM_ERROR_HOST_MEMORY, "out of host memory while reading %s", what);
     }

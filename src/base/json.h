@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON, a thin face over jansson.
+ * JSON, a thin face over jansson, whose functions to allocate by belong to the whole process and so
+ * to the program that the library is part of: none are set here. Texts that are handed out are the
+ * host allocator's.
  *
  * Writing: a writer keeps the open objects and arrays; the first failure sticks and plm_json_finish
  * says it. `key` is NULL inside an array and for the root. Each byte of a key or of a text that is
@@ -57,5 +59,11 @@ void plm_json_abandon(plm_json_writer *writer);
  */
 PLM_MUST_USE plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
                                       json_t **root);
+
+/*
+ * For tests: lets jansson allocate from the host allocator, so that its blocks are counted and made
+ * to fail like others. Before anything else in the process has used jansson, and for good.
+ */
+void plm_json_count_memory(void);
 
 #endif
