@@ -35,15 +35,11 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
         for (int k = 0; k < PLM_OP_OUTPUTS_MAX; k++) {
             if (op->out[k] == PLM_TENSOR_NONE)
                 continue;
-            const plm_tensor_info *out = plm_graph_tensor(graph, op->out[k]);
             mark_birth(graph, op->out[k], position, places);
-            places[out->storage].death = position;
-            if (out->is_output)
-                places[out->storage].death = (int32_t)(range.end - range.begin - 1);
+            mark_use(graph, op->out[k], position, places);
         }
         for (int k = 0; k < PLM_OP_INPUTS_MAX; k++)
-            if (op->in[k] != PLM_TENSOR_NONE && !plm_graph_tensor(graph, op->in[k])->is_output)
-                mark_use(graph, op->in[k], position, places);
+            mark_use(graph, op->in[k], position, places);
         for (int k = 0; k < PLM_OP_EFFECTS_MAX; k++) {
             if (op->effect[k] == PLM_TENSOR_NONE)
                 continue;
@@ -77,14 +73,20 @@ static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int
     return PLM_TENSOR_NONE;
 }
 
-/* Inputs are there from the first operation on; what no operation writes or reads any more is
- * nowhere. */
+/* Inputs are there from the first operation on, and what the host reads stays to the last; what no
+ * operation writes or reads any more is nowhere. */
 static void settle(const plm_graph *graph, plm_program program, plm_place *places)
 {
+    const plm_op_range range = graph->programs[program];
     for (int64_t i = 0; i < graph->tensors.count; i++) {
         const plm_tensor_info *tensor = &graph->tensors.items[i];
-        if (tensor->role == PLM_ROLE_INPUT && places[tensor->storage].birth < 0)
-            places[tensor->storage].birth = 0;
+        plm_place *place = &places[tensor->storage];
+        if (!plm__plan_is_call(graph, tensor->storage, program))
+            continue;
+        if (tensor->role == PLM_ROLE_INPUT)
+            place->birth = 0;
+        if (tensor->is_output)
+            place->death = (int32_t)(range.end - range.begin - 1);
     }
     for (int64_t i = 0; i < graph->storages.count; i++) {
         if (!plm__plan_is_call(graph, i, program))

@@ -4,6 +4,7 @@
  * and order over budgets, and the figures that a GPT-2 must reach.
  */
 #include "base/size.h"
+#include "pass/pass.h"
 #include "plan/plan.h"
 #include "unit/fake_plan.h"
 
@@ -131,6 +132,40 @@ static void what_the_host_reads_lives_to_the_end_and_is_not_overwritten(void **s
     hand_end(&h);
     assert_lives(&h, a, 1, 3);
     assert_takes(&h, last, b);
+    plm_graph_destroy(h.graph);
+}
+
+static void an_input_that_the_host_reads_lives_to_the_end(void **state)
+{
+    (void)state;
+    hand h;
+    hand_begin(&h);
+    plm_tensor e = plm_embedding(h.graph, h.tokens, h.table);         /* 0 */
+    plm_tensor a = plm_linear(h.graph, e, h.weight, PLM_TENSOR_NONE); /* 1 */
+    plm_output(h.graph, h.tokens);
+    hand_end(&h);
+    assert_lives(&h, h.tokens, 0, 1);
+    assert_lives(&h, a, 1, 1);
+    plm_graph_destroy(h.graph);
+}
+
+static void what_the_host_reads_is_not_let_go_when_it_is_written_in_chunks(void **state)
+{
+    (void)state;
+    hand h;
+    hand_begin(&h);
+    h.graph->strategy.mlp_chunks = 2;
+    h.graph->strategy.recompute = PLM_RECOMPUTE_BLOCK;
+    plm_tensor e = plm_embedding(h.graph, h.tokens, h.table); /* 0 */
+    plm_block(h.graph, 0);
+    plm_tensor wide = plm_gelu(h.graph, plm_linear(h.graph, e, h.weight, PLM_TENSOR_NONE));
+    plm_tensor a = plm_linear(h.graph, wide, h.weight, PLM_TENSOR_NONE); /* 3 and 6 */
+    plm_output(h.graph, a);
+    plm_tensor b = plm_linear(h.graph, e, h.weight, PLM_TENSOR_NONE); /* 7 */
+    assert_ok(plm_pass_chunk_mlp(h.graph));
+    hand_end(&h);
+    assert_lives(&h, a, 3, 7);
+    assert_lives(&h, b, 7, 7);
     plm_graph_destroy(h.graph);
 }
 
@@ -650,6 +685,8 @@ int main(void)
         cmocka_unit_test(an_output_takes_the_place_of_a_dying_input),
         cmocka_unit_test(an_input_that_is_needed_again_is_not_overwritten),
         cmocka_unit_test(what_the_host_reads_lives_to_the_end_and_is_not_overwritten),
+        cmocka_unit_test(an_input_that_the_host_reads_lives_to_the_end),
+        cmocka_unit_test(what_the_host_reads_is_not_let_go_when_it_is_written_in_chunks),
         cmocka_unit_test(live_storages_share_no_byte_in_any_program),
         cmocka_unit_test(the_figures_of_a_plan_add_up),
         cmocka_unit_test(the_persistent_region_does_not_depend_on_the_micro_batch),
