@@ -24,8 +24,8 @@ typedef struct plm_hyper {
     float beta1, beta2, epsilon;    /* AdamW's */
     float clip_norm;                /* largest global norm of the gradient, 0: no clipping */
     float momentum;                 /* SGD's, in [0, 1) */
-    uint32_t scale_growth_interval; /* fp16: good updates in a row that double the loss scale, 0: it
-                                       stays. A gradient that is not finite halves it */
+    uint32_t scale_growth_interval; /* fp16: good updates in a row that double the loss scale, which
+                                       a gradient that is not finite halves; 0: neither */
 } plm_hyper;
 
 /* AdamW as GPT-2 is trained: learning rate 6e-4, decay 0.1, betas 0.9 and 0.95, epsilon 1e-8,

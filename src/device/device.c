@@ -20,7 +20,7 @@ size_t plm_device_overhead(plm_device *device)
 
 bool plm_device_has(const plm_device *device, plm_dtype dtype)
 {
-    return device->table->has_dtype(device, dtype);
+    return (unsigned)dtype < PLM_DTYPE_COUNT && device->table->has_dtype(device, dtype);
 }
 
 plm_dtype plm_device_precision(const plm_device *device)

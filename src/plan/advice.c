@@ -23,10 +23,14 @@ typedef struct request {
     plm_advice *advice;
 } request;
 
-static plm_alternative *next_alternative(plm_advice *advice)
+static void add_plan(const request *r, const char *what, const plm_plan *plan)
 {
+    plm_advice *advice = r->advice;
     PLM_BUG_IF(advice->alternative_count == PLM_ALTERNATIVES_MAX, "more alternatives than rows");
-    return &advice->alternatives[advice->alternative_count];
+    plm_alternative *other = &advice->alternatives[advice->alternative_count++];
+    snprintf(other->what, sizeof other->what, "%s", what);
+    other->plan = plm_plan_summarize(plan);
+    other->fits = other->plan.peak_bytes <= advice->budget_bytes;
 }
 
 static bool same_choices(const plm_strategy *a, const plm_strategy *b, int32_t blocks)
@@ -54,11 +58,7 @@ static plm_status add_other_job(const request *r, const char *what, const plm_st
     if (is_no_plan(status))
         return PLM_OK;
     PLM_TRY(status);
-    plm_alternative *other = next_alternative(r->advice);
-    snprintf(other->what, sizeof other->what, "%s", what);
-    other->plan = plm_plan_summarize(plan);
-    other->fits = other->plan.peak_bytes <= r->advice->budget_bytes;
-    r->advice->alternative_count++;
+    add_plan(r, what, plan);
     plm_plan_destroy(plan);
     return PLM_OK;
 }
@@ -154,22 +154,18 @@ static plm_status add_treatment(const request *r, const char *what, const plm_jo
 {
     size_t smallest;
     plm_plan *plan = NULL;
-    plm_status status = plm_plan_for_budget(job, strategy, r->device, SIZE_MAX, &smallest, &plan);
-    plm_plan_destroy(plan);
-    plan = NULL;
-    if (is_no_plan(status))
-        return PLM_OK;
-    PLM_TRY(status);
+    plm_search *search = NULL;
+    plm_status status;
+    PLM_TRY_DONE(plm_search_create(job, strategy, r->device, &search));
+    PLM_TRY_DONE(plm_search_smallest(search, &smallest));
     if (smallest >= r->advice->smallest_budget_bytes)
-        return PLM_OK;
-    PLM_TRY(plm_plan_for_budget(job, strategy, r->device, smallest, NULL, &plan));
-    plm_alternative *treatment = next_alternative(r->advice);
-    snprintf(treatment->what, sizeof treatment->what, "%s", what);
-    treatment->plan = plm_plan_summarize(plan);
-    treatment->fits = smallest <= r->advice->budget_bytes;
-    r->advice->alternative_count++;
+        goto done;
+    PLM_TRY_DONE(plm_search_plan(search, smallest, &plan));
+    add_plan(r, what, plan);
+done:
     plm_plan_destroy(plan);
-    return PLM_OK;
+    plm_search_destroy(search);
+    return is_no_plan(status) ? PLM_OK : status;
 }
 
 /*

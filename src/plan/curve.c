@@ -26,7 +26,9 @@ void plm_curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strate
     else
         job->sequence = x;
     /* A short run has fewer rows than a long one is cut into. */
-    int64_t rows = (strategy->micro_batch > 0 ? strategy->micro_batch : job->batch) * job->sequence;
+    int64_t rows, sequences = strategy->micro_batch > 0 ? strategy->micro_batch : job->batch;
+    if (__builtin_mul_overflow(sequences, job->sequence, &rows))
+        return; /* the plan refuses it */
     if (strategy->head_chunks > rows)
         strategy->head_chunks = rows;
     if (strategy->mlp_chunks > rows)
@@ -184,6 +186,15 @@ static plm_status find_largest(axis_walk walk, plm_curve_axis axis, size_t budge
     return PLM_OK;
 }
 
+/* Whether the last point can be counted, before anything is multiplied. */
+static plm_status check_last(const axis_walk *walk, int64_t last)
+{
+    plm_job job = *walk->job;
+    bool by_batch = walk->axis == PLM_CURVE_BATCH;
+    *(by_batch ? &job.batch : &job.sequence) = last;
+    return plm__plan_check_extents(&job, by_batch ? last : walk->strategy->micro_batch);
+}
+
 static plm_status make(const axis_walk *walk, int64_t last, int count, plm_curve *curve)
 {
     for (int i = 1; i <= count; i++) {
@@ -210,6 +221,7 @@ plm_status plm_curve_create(const plm_job *job, const plm_strategy *strategy, pl
     PLM_FAIL_IF(count < TERMS || count > PLM_CURVE_POINTS_MAX || last < count, PLM_ERROR_ARGUMENT,
                 "wanted %d to %d points up to at least as many, found %d up to %" PRId64, TERMS,
                 PLM_CURVE_POINTS_MAX, count, last);
+    PLM_TRY(check_last(&walk, last));
     PLM_TRY(plm_host_alloc(sizeof *made, &made));
     made->axis = axis;
     made->timed = device->profile != NULL;

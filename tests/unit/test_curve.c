@@ -132,6 +132,24 @@ static void short_points_have_no_more_chunks_than_rows(void **state)
     plm_curve_destroy(curve);
 }
 
+static void extents_that_cannot_be_counted_are_refused(void **state)
+{
+    (void)state;
+    shop s;
+    plm_curve *curve = NULL;
+    for (int axis = 0; axis < 2; axis++) {
+        shop_open(&s, PLM_ATTENTION_FUSED);
+        assert_int_equal(plm_curve_create(&s.job, &s.strategy, &s.device.head, (plm_curve_axis)axis,
+                                          INT64_MAX, 8, 0, &curve),
+                         PLM_ERROR_ARGUMENT);
+        s.job.sequence = s.job.batch = INT64_MAX;
+        assert_int_equal(plm_curve_create(&s.job, &s.strategy, &s.device.head, (plm_curve_axis)axis,
+                                          8, 8, 0, &curve),
+                         PLM_ERROR_ARGUMENT);
+    }
+    assert_null(curve);
+}
+
 static void too_few_points_are_refused(void **state)
 {
     (void)state;
@@ -310,6 +328,7 @@ int main(void)
         cmocka_unit_test(the_largest_that_fits_fits_and_one_more_does_not),
         cmocka_unit_test(both_axes_have_a_largest),
         cmocka_unit_test(short_points_have_no_more_chunks_than_rows),
+        cmocka_unit_test(extents_that_cannot_be_counted_are_refused),
         cmocka_unit_test(too_few_points_are_refused),
         cmocka_unit_test(the_time_of_a_larger_run_is_forecast_from_what_ran),
         cmocka_unit_test(a_picture_shows_plans_runs_budget_and_parts),

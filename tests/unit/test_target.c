@@ -137,10 +137,12 @@ static void auto_precision_is_what_the_silicon_has(void **state)
     plm_device_destroy(device);
     device = device_of("t4");
     assert_int_equal(plm_device_precision(device), PLM_DTYPE_F16);
+    assert_false(plm_device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
     plm_device_destroy(device);
     assert_ok(plm_device_create_cpu(1, 0, &device));
     assert_int_equal(plm_device_precision(device),
                      plm_device_has(device, PLM_DTYPE_BF16) ? PLM_DTYPE_BF16 : PLM_DTYPE_F32);
+    assert_false(plm_device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
     plm_device_destroy(device);
 }
 
