@@ -451,18 +451,24 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
     return made;
 }
 
-plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group)
+plm_tensor plm__graph_flat_part(plm_graph *graph, plm_flat flat, plm_group group, size_t begin,
+                                size_t end)
 {
     int32_t storage = graph->flat_storage[flat][group];
     if (storage < 0)
         return PLM_TENSOR_NONE;
-    plm_shape shape = {.dtype = plm__graph_flat_dtype(graph, flat),
-                       .rank = 1,
-                       .dims = {(int64_t)graph->group_elements[group]}};
+    plm_shape shape = {
+        .dtype = plm__graph_flat_dtype(graph, flat), .rank = 1, .dims = {(int64_t)(end - begin)}};
     plm_tensor tensor = PLM_TENSOR_NONE;
-    if (!plm__graph_check(graph, add_tensor(graph, &shape, storage, 0, flats[flat].role, &tensor)))
+    if (!plm__graph_check(graph, add_tensor(graph, &shape, storage, flat_offset(graph, flat, begin),
+                                            flats[flat].role, &tensor)))
         return PLM_TENSOR_NONE;
     return tensor;
+}
+
+plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group)
+{
+    return plm__graph_flat_part(graph, flat, group, 0, graph->group_elements[group]);
 }
 
 /* The gradient of a parameter that is updated as soon as it is made: a call tensor. */

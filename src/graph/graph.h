@@ -181,8 +181,12 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor parameter, plm_flat flat
  * narrower ones lie at the same elements. */
 size_t plm__graph_flat_room(const plm_graph *graph, const plm_tensor_info *tensor);
 
-/* The whole flat storage of a kind and group as one tensor [N]; PLM_TENSOR_NONE when nothing lies
- * there. */
+/* Elements [begin, end) of the flat storage of a kind and group as one tensor; PLM_TENSOR_NONE when
+ * nothing lies there. */
+plm_tensor plm__graph_flat_part(plm_graph *graph, plm_flat flat, plm_group group, size_t begin,
+                                size_t end);
+
+/* The whole of it as one tensor [N]. */
 plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group);
 
 /* The element type of a kind of flat storage. */

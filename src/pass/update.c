@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The update passes. Late, the optimizer runs over each decay group's flat storages in a program of
- * its own. Early, each parameter is updated in the program that makes its gradient, right behind
- * the last operation that reads the parameter or adds to its gradient.
+ * The update passes. Late, the optimizer runs over each decay group's flat storages, but for what
+ * is frozen there, in a program of its own. Early, each parameter is updated in the program that
+ * makes its gradient, right behind the last operation that reads the parameter or adds to its
+ * gradient.
  */
 #include <string.h>
 
@@ -36,16 +37,38 @@ static void make_flats(plm_graph *graph, plm_optimizer optimizer)
     }
 }
 
-static void update_group(plm_graph *graph, plm_optimizer optimizer, plm_group group,
-                         plm_tensor gradient)
+/* Elements [begin, end) of a group. */
+static void update_part(plm_graph *graph, plm_optimizer optimizer, plm_group group, size_t begin,
+                        size_t end)
 {
     plm_op_attr attr = {.decay = group == PLM_GROUP_DECAY};
+    plm_flat updated = plm__graph_updated_flat(graph);
+    plm_tensor gradient = plm__graph_flat_part(graph, PLM_FLAT_GRADIENT, group, begin, end);
     plm_tensor effect[PLM_OP_EFFECTS_MAX] = {
-        plm__graph_flat_whole(graph, plm__graph_updated_flat(graph), group), PLM_TENSOR_NONE,
-        PLM_TENSOR_NONE};
+        plm__graph_flat_part(graph, updated, group, begin, end), PLM_TENSOR_NONE, PLM_TENSOR_NONE};
     for (int m = 0; m < optimizers[optimizer].moments; m++)
-        effect[1 + m] = plm__graph_flat_whole(graph, moments[m], group);
+        effect[1 + m] = plm__graph_flat_part(graph, moments[m], group, begin, end);
     plm__op_append(graph, optimizers[optimizer].op, &attr, &gradient, effect);
+}
+
+/* The group at once, but for what is frozen: decay would move that too. */
+static void update_group(plm_graph *graph, plm_optimizer optimizer, plm_group group)
+{
+    bool learns = false;
+    size_t begin = 0; /* of neighbours that learn */
+    for (int64_t i = 0; i < graph->parameters.count; i++) {
+        const plm_parameter_info *parameter = &graph->parameters.items[i];
+        const plm_tensor_info *value = plm_graph_tensor(graph, parameter->flat[PLM_FLAT_PARAMETER]);
+        size_t at = value->offset / plm_dtype_size(value->shape.dtype);
+        if (parameter->group != group || value->trainable == learns)
+            continue;
+        if (learns)
+            update_part(graph, optimizer, group, begin, at);
+        learns = !learns;
+        begin = at;
+    }
+    if (learns)
+        update_part(graph, optimizer, group, begin, graph->group_elements[group]);
 }
 
 static plm_status check_optimizer(plm_optimizer optimizer)
@@ -64,7 +87,7 @@ static plm_status update_late(plm_graph *graph, plm_optimizer optimizer)
     plm__op_append(graph, PLM_OP_GRADIENT_NORM, NULL, gradients, NULL);
     for (int group = 0; group < PLM_GROUP_COUNT; group++)
         if (gradients[group] != PLM_TENSOR_NONE)
-            update_group(graph, optimizer, (plm_group)group, gradients[group]);
+            update_group(graph, optimizer, (plm_group)group);
     return plm_pass_precision(graph);
 }
 

@@ -6,6 +6,7 @@
  * Sums in another order differ by rounding: a gradient's difference is asked to be under 2e-6 of
  * its norm, about 30 roundings of fp32.
  */
+#include "graph/graph.h"
 #include "unit/small_run.h"
 
 #define CLOSE 2e-6
@@ -538,6 +539,82 @@ static void a_gradient_that_is_not_finite_skips_the_update_and_leaves_no_trace(v
     }
 }
 
+/* ---- what does not learn -------------------------------------------------------------------- */
+
+enum { FROZEN_WIDTH = 8, FROZEN_VOCAB = 10 };
+
+static const char *const frozen_names[] = {"table", "below", "frozen", "above"};
+
+/* Three products over a table, the one in the middle frozen. */
+static void build_frozen(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                         int64_t sequence)
+{
+    (void)config, (void)program;
+    const int64_t ids[2] = {batch, sequence}, square[2] = {FROZEN_WIDTH, FROZEN_WIDTH};
+    plm_tensor tokens = plm_input(g, "tokens", 2, ids), targets = plm_input(g, "targets", 2, ids);
+    plm_tensor table = plm_parameter(g, "table", 2, (int64_t[]){FROZEN_VOCAB, FROZEN_WIDTH},
+                                     plm_init_normal(0.5f), true);
+    plm_tensor x = plm_embedding(g, tokens, table);
+    for (int i = 1; i < 4; i++) {
+        plm_tensor weight =
+            plm_parameter(g, frozen_names[i], 2, square, plm_init_normal(0.5f), true);
+        if (i == 2)
+            g->tensors.items[weight].trainable = g->tensors.items[weight].needs_gradient = false;
+        x = plm_linear(g, x, weight, PLM_TENSOR_NONE);
+    }
+    plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE), targets);
+}
+
+static void read_frozen(plm_session *session, float values[4][FROZEN_VOCAB * FROZEN_WIDTH])
+{
+    for (int i = 0; i < 4; i++)
+        assert_ok(plm_session_read(session, frozen_names[i], PLM_PART_VALUE,
+                                   (i ? FROZEN_WIDTH : FROZEN_VOCAB) * FROZEN_WIDTH, values[i]));
+}
+
+static void check_frozen(plm_dtype precision, plm_update_time update, plm_optimizer optimizer)
+{
+    float before[4][FROZEN_VOCAB * FROZEN_WIDTH] = {{0}};
+    float after[4][FROZEN_VOCAB * FROZEN_WIDTH] = {{0}};
+    int32_t ids[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    plm_job job = {.network = {.build = build_frozen},
+                   .batch = 2,
+                   .sequence = 4,
+                   .trains = true,
+                   .optimizer = optimizer};
+    plm_strategy strategy = plm_strategy_default();
+    plm_hyper hyper = plm_hyper_default();
+    plm_device *device = NULL;
+    plm_plan *plan = NULL;
+    plm_session *session = NULL;
+    plm_step_result result;
+    strategy.micro_batch = 2;
+    strategy.precision = precision;
+    strategy.update = update;
+    hyper.clip_norm = 0;
+    assert_ok(plm_device_create_cpu(1, 0, &device));
+    assert_ok(plm_plan_create(&job, &strategy, device, &plan));
+    assert_ok(plm_session_create(plan, device, 3, &session));
+    read_frozen(session, before);
+    assert_ok(plm_session_step(session, 0, &hyper, 2, ids, ids, &result));
+    read_frozen(session, after);
+    for (int i = 0; i < 4; i++)
+        assert_true((memcmp(before[i], after[i], sizeof before[i]) == 0) == (i == 2));
+    plm_session_destroy(session);
+    plm_plan_destroy(plan);
+    plm_device_destroy(device);
+}
+
+static void what_is_frozen_is_not_decayed(void **state)
+{
+    (void)state;
+    for (int optimizer = 0; optimizer < PLM_OPTIMIZER_COUNT; optimizer++)
+        for (int early = 0; early < 2; early++)
+            for (int half = 0; half < 2; half++)
+                check_frozen(half ? PLM_DTYPE_BF16 : PLM_DTYPE_F32, (plm_update_time)early,
+                             (plm_optimizer)optimizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +635,7 @@ int main(void)
         cmocka_unit_test(one_thread_and_two_agree),
         cmocka_unit_test(clipping_is_by_the_global_norm_once_a_window),
         cmocka_unit_test(a_gradient_that_is_not_finite_skips_the_update_and_leaves_no_trace),
+        cmocka_unit_test(what_is_frozen_is_not_decayed),
     };
     return run_test_group(tests);
 }
