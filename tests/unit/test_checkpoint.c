@@ -63,10 +63,17 @@ static void remember(bench *at)
         small_values_read(&at->run, &shape, parts[p], &at->before[p]);
 }
 
-static void open_bench(bench *at)
+/* A 16-bit run saves its masters, and its loss scale among the counters. */
+static const plm_dtype precisions[] = {PLM_DTYPE_F32, PLM_DTYPE_F16};
+
+enum { PRECISION_COUNT = sizeof precisions / sizeof *precisions };
+
+static void open_bench_of(bench *at, plm_dtype precision)
 {
+    small_shape made = shape;
+    made.precision = precision;
     memset(at, 0, sizeof *at);
-    small_run_open(&at->run, &shape);
+    small_run_open(&at->run, &made);
     at->settings = (plm_train_settings){
         .model = at->run.model, .batch = shape.batch, .sequence = shape.sequence, .seed = SEED};
     at->text =
@@ -79,6 +86,11 @@ static void open_bench(bench *at)
     unlink(at->path);
     train_a_step(at, 1); /* so that a checkpoint that is taken shows */
     remember(at);
+}
+
+static void open_bench(bench *at)
+{
+    open_bench_of(at, PLM_DTYPE_F32);
 }
 
 static void close_bench(bench *at)
@@ -141,12 +153,11 @@ static void check_good_is_taken(bench *at)
     assert_false(small_same_bits(&at->now, &at->before[0]));
 }
 
-static void a_checkpoint_cut_at_any_length_is_refused(void **state)
+static void refuse_every_cut(plm_dtype precision)
 {
-    (void)state;
     static bench at;
     int64_t cases = 0;
-    open_bench(&at);
+    open_bench_of(&at, precision);
     for (size_t length = 0; length < at.good.byte_count; length += length < 64 ? 1 : 31 * SAMPLE) {
         put(&at, at.good.bytes, length);
         check_refused(&at, PLM_ERROR_FORMAT, "cut at", length);
@@ -160,6 +171,13 @@ static void a_checkpoint_cut_at_any_length_is_refused(void **state)
     check_good_is_taken(&at);
     print_message("%d lengths of a file of %zu bytes\n", (int)cases + 8, at.good.byte_count);
     close_bench(&at);
+}
+
+static void a_checkpoint_cut_at_any_length_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PRECISION_COUNT; i++)
+        refuse_every_cut(precisions[i]);
 }
 
 /* Steps beyond eight digits have longer names; what is written otherwise is somebody else's. */
@@ -205,13 +223,12 @@ static void a_checkpoint_with_bytes_behind_it_is_refused(void **state)
 
 /* Every byte of length, names and checksum, and one in seven of the numbers between, changed to
  * another value. */
-static void a_checkpoint_with_one_byte_changed_is_refused(void **state)
+static void refuse_every_changed_byte(plm_dtype precision)
 {
-    (void)state;
     static bench at;
     uint8_t *damaged = NULL;
     int64_t cases = 0;
-    open_bench(&at);
+    open_bench_of(&at, precision);
     size_t count = at.good.byte_count, header = 8;
     for (int i = 0; i < 8; i++)
         header += (size_t)at.good.bytes[i] << (8 * i);
@@ -233,6 +250,13 @@ static void a_checkpoint_with_one_byte_changed_is_refused(void **state)
     print_message("%d bytes of %zu, the header's %zu among them\n", (int)cases, count, header);
     plm_host_free(damaged);
     close_bench(&at);
+}
+
+static void a_checkpoint_with_one_byte_changed_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PRECISION_COUNT; i++)
+        refuse_every_changed_byte(precisions[i]);
 }
 
 static void a_checkpoint_of_another_run_is_refused(void **state)
