@@ -8,7 +8,8 @@
  *
  *     build/test_sweep                                  every case
  *     build/test_sweep --stride 2 --from 2              every second, from the second
- *     build/test_sweep --replay file:12:persistent      one case, in this process, for a debugger
+ *     build/test_sweep --run half                       of another training: the table `runs`
+ *     build/test_sweep --run half --replay file:12:once one case, in this process, for a debugger
  *
  * Cases run in a child process, so that a crash or a hang is one failed case and not the end.
  */
@@ -27,6 +28,8 @@
 #include "base/file.h"
 #include "base/file_calls.h"
 #include "device/fault/fault.h"
+#include "plimsoll/export.h"
+#include "plimsoll/tape.h"
 #include "train/trainer.h"
 #include "unit/scratch.h"
 
@@ -50,8 +53,34 @@ typedef struct sweep_case {
     bool persistent;
 } sweep_case;
 
+/* A training that is swept. */
+typedef struct swept_run {
+    const char *name;
+    plm_dtype precision, gradient;
+    plm_update_time update;
+    int64_t micro_batch, head_chunks, mlp_chunks;
+    uint32_t recompute;
+    float clip_norm;
+    bool traced; /* its first updates are timed, and written to a file */
+} swept_run;
+
+#define BLOCK_RUNG                                                                                 \
+    (PLM_RECOMPUTE_ACT | PLM_RECOMPUTE_NORM | PLM_RECOMPUTE_MLP | PLM_RECOMPUTE_ATTENTION |        \
+     PLM_RECOMPUTE_BLOCK)
+
+static const swept_run runs[] = {
+    {"plain", PLM_DTYPE_F32, PLM_DTYPE_F32, PLM_UPDATE_LATE, 1, 1, 1, PLM_RECOMPUTE_NONE, 1, false},
+    /* masters, a loss scale, chunks, a trace */
+    {"half", PLM_DTYPE_F16, PLM_DTYPE_F32, PLM_UPDATE_LATE, 1, 2, 3, BLOCK_RUNG, 1, true},
+    {"early", PLM_DTYPE_BF16, PLM_DTYPE_BF16, PLM_UPDATE_EARLY, 2, 1, 1, PLM_RECOMPUTE_ACT, 0,
+     false},
+};
+
+enum { RUN_COUNT = sizeof runs / sizeof *runs };
+
 /* What parent and child share. */
 typedef struct score {
+    const swept_run *run;
     int64_t from, stride;       /* of n */
     char folder[SCRATCH_BYTES]; /* of the child */
     sweep_case now;
@@ -62,8 +91,10 @@ typedef struct score {
 
 /* The files of one child. */
 typedef struct place {
-    char folder[SCRATCH_BYTES]; /* has the text */
+    const swept_run *job;
+    char folder[SCRATCH_BYTES]; /* has the text and the trace */
     char text[FOLDER_BYTES];
+    char trace[FOLDER_BYTES];
     char run[FOLDER_BYTES];     /* where checkpoints go */
     char *reference[STEPS + 1]; /* bytes of the checkpoint after each update */
     size_t reference_bytes[STEPS + 1];
@@ -119,7 +150,14 @@ static plm_train_settings settings_of(const place *at, bool resumes)
                                  .context = 8,
                                  .vocab = 128,
                                  .dropout = 0.1f};
-    settings.strategy.micro_batch = 1;
+    settings.strategy.precision = at->job->precision;
+    settings.strategy.gradient = at->job->gradient;
+    settings.strategy.update = at->job->update;
+    settings.strategy.micro_batch = at->job->micro_batch;
+    settings.strategy.head_chunks = at->job->head_chunks;
+    settings.strategy.mlp_chunks = at->job->mlp_chunks;
+    settings.strategy.recompute = at->job->recompute;
+    settings.hyper.clip_norm = at->job->clip_norm;
     return settings;
 }
 
@@ -132,6 +170,21 @@ static plm_status finish(plm_trainer *trainer, const plm_train_result *result)
     return PLM_OK;
 }
 
+static plm_status run_traced(const place *at, plm_trainer *trainer,
+                             const plm_train_observer *observer, plm_train_result *result)
+{
+    plm_tape *tape = NULL;
+    PLM_TRY(plm_export_check(at->trace));
+    PLM_TRY(plm_tape_create(plm_trainer_plan(trainer), 1, &tape));
+    plm_trainer_use_tape(trainer, tape);
+    plm_status status = plm_trainer_run(trainer, observer, result);
+    if (status == PLM_OK && plm_tape_summarize(tape).launches > 0) /* one update alone warms */
+        status = plm_tape_export(tape, at->trace, "swept");
+    plm_trainer_use_tape(trainer, NULL);
+    plm_tape_destroy(tape);
+    return status;
+}
+
 static plm_status train(const place *at, plm_fault *fault, bool resumes, watch *seen)
 {
     plm_train_settings settings = settings_of(at, resumes);
@@ -140,7 +193,8 @@ static plm_status train(const place *at, plm_fault *fault, bool resumes, watch *
     plm_train_result result;
     plm_trainer *trainer = NULL;
     PLM_TRY(plm__trainer_create_on(&settings, &source, &trainer));
-    plm_status status = plm_trainer_run(trainer, &observer, &result);
+    plm_status status = at->job->traced ? run_traced(at, trainer, &observer, &result)
+                                        : plm_trainer_run(trainer, &observer, &result);
     if (status == PLM_OK)
         status = finish(trainer, &result);
     plm_trainer_destroy(trainer);
@@ -354,15 +408,16 @@ static const char *run_case(const place *at, const sweep_case *one, bool *fired,
     return wrong ? wrong : what_was_left(&before, &fault);
 }
 
-static void report(const sweep_case *one, const char *wrong, plm_status status)
+static void report(const swept_run *run, const sweep_case *one, const char *wrong,
+                   plm_status status)
 {
     plm_error error;
     plm_error_get(&error);
-    printf("FAILED %s:%lld:%s: %s (status %s; last message: %s)\n  build/test_sweep --replay "
-           "%s:%lld:%s\n",
+    printf("FAILED %s:%lld:%s: %s (status %s; last message: %s)\n  build/test_sweep --run %s "
+           "--replay %s:%lld:%s\n",
            kind_names[one->kind], (long long)one->n, mode_names[one->persistent], wrong,
-           plm_status_name(status), error.message, kind_names[one->kind], (long long)one->n,
-           mode_names[one->persistent]);
+           plm_status_name(status), error.message, run->name, kind_names[one->kind],
+           (long long)one->n, mode_names[one->persistent]);
     fflush(stdout);
 }
 
@@ -393,6 +448,7 @@ static bool take_reference(place *at, int64_t step)
 static void name_files(place *at)
 {
     snprintf(at->text, sizeof at->text, "%s/text", at->folder);
+    snprintf(at->trace, sizeof at->trace, "%s/trace.json", at->folder);
     snprintf(at->run, sizeof at->run, "%s/run", at->folder);
 }
 
@@ -400,17 +456,19 @@ static void close_place(place *at)
 {
     empty_folder(at);
     unlink(at->text);
+    unlink(at->trace);
     rmdir(at->folder);
     for (int i = 0; i <= STEPS; i++)
         plm_host_free(at->reference[i]);
 }
 
-/* A folder of its own. One run that does not fail gives the bytes that all must reach. */
-static bool open_place(place *at)
+/* A folder of its own for this job. One run that does not fail gives the bytes that all must reach.
+ */
+static bool open_place(const swept_run *job, place *at)
 {
     plm_fault none = {0};
     watch seen = {.stop_after = 1};
-    *at = (place){.folder = ""};
+    *at = (place){.job = job};
     if (!scratch_folder(at->folder))
         return false;
     name_files(at);
@@ -433,7 +491,7 @@ static void sweep(const place *at, score *shared)
             const char *wrong = run_case(at, &shared->now, &fired, &status);
             alarm(0);
             if (wrong) {
-                report(&shared->now, wrong, status);
+                report(shared->run, &shared->now, wrong, status);
                 if (++shared->failures >= FAILURES_MAX)
                     return;
             }
@@ -453,13 +511,16 @@ static void sweep(const place *at, score *shared)
 static int child(score *shared)
 {
     place at;
+    plm_error error;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever stops the sweep stops all of it */
-    bool opened = open_place(&at);
+    bool opened = open_place(shared->run, &at);
     snprintf(shared->folder, sizeof shared->folder, "%s", at.folder);
-    if (opened)
+    if (opened) {
         sweep(&at, shared);
-    else
-        printf("FAILED the run that must not fail\n");
+    } else {
+        plm_error_get(&error);
+        printf("FAILED the run that must not fail: %s\n", error.message);
+    }
     shared->failures += !opened;
     shared->finished = true;
     close_place(&at);
@@ -493,7 +554,7 @@ static void sweep_in_children(score *shared)
         name_files(&left);
         close_place(&left);
         printf("(the next case ended with wait status %d)\n", status);
-        report(&shared->now, "the process died or hung", PLM_OK);
+        report(shared->run, &shared->now, "the process died or hung", PLM_OK);
         shared->failures++;
         shared->now.n += shared->stride;
     }
@@ -514,7 +575,7 @@ static bool read_case(const char *text, sweep_case *one)
     return false;
 }
 
-static int replay(const char *text)
+static int replay(const swept_run *run, const char *text)
 {
     sweep_case one;
     place at;
@@ -525,10 +586,10 @@ static int replay(const char *text)
         return 2;
     }
     const char *wrong = "the run that must not fail did";
-    if (open_place(&at)) {
+    if (open_place(run, &at)) {
         wrong = run_case(&at, &one, &fired, &status);
         if (wrong)
-            report(&one, wrong, status);
+            report(run, &one, wrong, status);
         else
             printf("%s: %s, ended with %s\n", text, fired ? "failed" : "nothing to fail",
                    plm_status_name(status));
@@ -538,14 +599,14 @@ static int replay(const char *text)
 }
 
 /* Sweeps, and tells how many sites that were. */
-static int sweep_all(int64_t from, int64_t stride)
+static int sweep_all(const swept_run *run, int64_t from, int64_t stride)
 {
     int64_t start = plm_clock_ns(), all = 0;
     score *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
-    *shared = (score){.from = from, .stride = stride, .now = {.n = from}};
+    *shared = (score){.run = run, .from = from, .stride = stride, .now = {.n = from}};
     sweep_in_children(shared);
     for (int k = 0; k < KIND_COUNT; k++) {
         printf("%-6s %6lld sites failed once, %6lld for good\n", kind_names[k],
@@ -559,24 +620,36 @@ static int sweep_all(int64_t from, int64_t stride)
     return failed;
 }
 
+static const swept_run *find_run(const char *name)
+{
+    for (int i = 0; i < RUN_COUNT; i++)
+        if (strcmp(runs[i].name, name) == 0)
+            return &runs[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     int64_t from = 1, stride = 1;
+    const swept_run *run = &runs[0];
+    const char *replayed = NULL;
     bool understood = argc % 2 == 1;
-    if (argc == 3 && strcmp(argv[1], "--replay") == 0)
-        return replay(argv[2]);
     for (int i = 1; i + 1 < argc; i += 2) {
         int64_t number = strtoll(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--stride") == 0)
             stride = number;
         else if (strcmp(argv[i], "--from") == 0)
             from = number;
+        else if (strcmp(argv[i], "--run") == 0)
+            run = find_run(argv[i + 1]);
+        else if (strcmp(argv[i], "--replay") == 0)
+            replayed = argv[i + 1];
         else
             understood = false;
     }
-    if (understood && from > 0 && stride > 0)
-        return sweep_all(from, stride);
-    fprintf(stderr,
-            "usage: test_sweep [--stride N] [--from N] | --replay host|device|file:N:MODE\n");
+    if (understood && run && from > 0 && stride > 0)
+        return replayed ? replay(run, replayed) : sweep_all(run, from, stride);
+    fprintf(stderr, "usage: test_sweep [--run plain|half|early] [--stride N] [--from N] "
+                    "[--replay host|device|file:N:MODE]\n");
     return 2;
 }
