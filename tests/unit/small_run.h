@@ -173,6 +173,25 @@ static inline void small_each_parameter(const small_shape *shape, small_paramete
     each("head.decoder.bias", shape->vocab, false, user);
 }
 
+static inline void small_enlarge(const char *name, int64_t elements, bool matrix, void *user)
+{
+    static float values[SMALL_TENSOR_MAX];
+    const small_run *run = user;
+    if (!matrix)
+        return;
+    assert_ok(plm_session_read(run->session, name, PLM_PART_VALUE, elements, values));
+    for (int64_t i = 0; i < elements; i++)
+        values[i] *= 8;
+    assert_ok(plm_session_write(run->session, name, PLM_PART_VALUE, elements, values));
+}
+
+/* Opens a run whose weights are so large that every part of the network matters. */
+static inline void small_run_open_lively(small_run *run, const small_shape *shape)
+{
+    small_run_open(run, shape);
+    small_each_parameter(shape, small_enlarge, run);
+}
+
 /* One part of all parameters, one after the other in the order above. */
 typedef struct small_values {
     plm_session *session;

@@ -37,32 +37,13 @@ static plm_step_result step(const small_run *run, int64_t index, const plm_hyper
     return result;
 }
 
-/* Makes weights large enough that every part of the network matters. */
-static void enlarge(const char *name, int64_t elements, bool matrix, void *user)
-{
-    static float values[SMALL_TENSOR_MAX];
-    const small_run *run = user;
-    if (!matrix)
-        return;
-    assert_ok(plm_session_read(run->session, name, PLM_PART_VALUE, elements, values));
-    for (int64_t i = 0; i < elements; i++)
-        values[i] *= 8;
-    assert_ok(plm_session_write(run->session, name, PLM_PART_VALUE, elements, values));
-}
-
-static void open_lively(small_run *run, const small_shape *shape)
-{
-    small_run_open(run, shape);
-    small_each_parameter(shape, enlarge, run);
-}
-
 /* One still step of a fresh run; its gradients. */
 static plm_step_result gradients_of(const small_shape *shape, int64_t sequences,
                                     const small_window *window, small_values *gradients)
 {
     small_run run;
     plm_hyper hyper = still();
-    open_lively(&run, shape);
+    small_run_open_lively(&run, shape);
     plm_step_result result = step(&run, 0, &hyper, sequences, window);
     small_values_read(&run, shape, PLM_PART_GRADIENT, gradients);
     small_run_close(&run);
@@ -114,7 +95,7 @@ static void the_window_above_tells_a_mean_of_means_from_the_right_loss(void **st
     double means = 0, sum, all = 0;
     int64_t counted, count = 0;
     fill_unequal(&window);
-    open_lively(&run, &usual);
+    small_run_open_lively(&run, &usual);
     for (int32_t b = 0; b < 4; b++) {
         assert_ok(plm_session_evaluate(run.session, 1, window.tokens + b * usual.sequence,
                                        window.targets + b * usual.sequence, &sum, &counted));
@@ -247,7 +228,7 @@ static void decay_skips_vectors_and_takes_the_tied_weight_once(void **state)
     hyper.weight_decay = 0.25f;
     small_window_fill(&window, usual.batch * usual.sequence, usual.vocab, 3);
     memset(window.targets, -1, sizeof window.targets);
-    open_lively(&run, &usual);
+    small_run_open_lively(&run, &usual);
     small_values_read(&run, &usual, PLM_PART_VALUE, &before);
     step(&run, 0, &hyper, 4, &window);
     small_values_read(&run, &usual, PLM_PART_VALUE, &after);
@@ -306,7 +287,7 @@ static void dropout_drops_in_steps_alone_and_anew_in_each(void **state)
     plm_hyper hyper = still();
     shape.dropout = 0.1f;
     small_window_fill(&window, usual.batch * usual.sequence, usual.vocab, 3);
-    open_lively(&run, &shape);
+    small_run_open_lively(&run, &shape);
     double first = step(&run, 0, &hyper, 4, &window).loss;
     double second = step(&run, 1, &hyper, 4, &window).loss;
     double again = step(&run, 0, &hyper, 4, &window).loss;
@@ -327,7 +308,7 @@ static double loss_of_sequence(const small_shape *shape, const small_window *win
     for (int32_t i = 0; i < shape->batch * shape->sequence; i++)
         if (i / shape->sequence != b)
             one.targets[i] = -1;
-    open_lively(&run, shape);
+    small_run_open_lively(&run, shape);
     double loss = step(&run, 0, &hyper, shape->batch, &one).loss;
     small_run_close(&run);
     return loss;
@@ -413,7 +394,7 @@ static double step_with_threads(int32_t threads, plm_attention_form form, small_
     shape.attention = form;
     shape.threads = threads;
     small_window_fill(&window, shape.batch * shape.sequence, shape.vocab, 3);
-    open_lively(&run, &shape);
+    small_run_open_lively(&run, &shape);
     double loss = step(&run, 0, &hyper, 4, &window).loss;
     small_values_read(&run, &shape, PLM_PART_GRADIENT, gradients);
     small_values_read(&run, &shape, PLM_PART_VALUE, values);
@@ -460,7 +441,7 @@ static void check_first_update(int64_t micro_batch, float clip_norm)
                        .epsilon = 0.25f,
                        .clip_norm = clip_norm};
     fill_unequal(&window);
-    open_lively(&run, &shape);
+    small_run_open_lively(&run, &shape);
     small_values_read(&run, &shape, PLM_PART_VALUE, &before);
     plm_step_result result = step(&run, 0, &hyper, 4, &window);
     small_values_read(&run, &shape, PLM_PART_GRADIENT, &gradient);
@@ -506,13 +487,13 @@ static void a_gradient_that_is_not_finite_skips_the_update_and_leaves_no_trace(v
         plm_hyper hyper = plm_hyper_default();
         small_window_fill(&window, usual.batch * usual.sequence, usual.vocab, 3);
 
-        open_lively(&run, &usual); /* two updates and nothing between them */
+        small_run_open_lively(&run, &usual); /* two updates and nothing between them */
         step(&run, 0, &hyper, 4, &window);
         step(&run, 1, &hyper, 4, &window);
         small_values_read(&run, &usual, PLM_PART_VALUE, &never);
         small_run_close(&run);
 
-        open_lively(&run, &usual);
+        small_run_open_lively(&run, &usual);
         step(&run, 0, &hyper, 4, &window);
         assert_ok(plm_session_read(run.session, name, PLM_PART_VALUE, 24, kept));
         memcpy(broken, kept, sizeof kept);

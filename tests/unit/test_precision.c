@@ -101,25 +101,6 @@ static void an_early_update_refuses_to_clip(void **state)
 
 /* ---- 16 bits ------------------------------------------------------------------------------- */
 
-/* Weights large enough that every part of the network matters. */
-static void enlarge(const char *name, int64_t elements, bool matrix, void *user)
-{
-    static float values[SMALL_TENSOR_MAX];
-    const small_run *run = user;
-    if (!matrix)
-        return;
-    assert_ok(plm_session_read(run->session, name, PLM_PART_VALUE, elements, values));
-    for (int64_t i = 0; i < elements; i++)
-        values[i] *= 8;
-    assert_ok(plm_session_write(run->session, name, PLM_PART_VALUE, elements, values));
-}
-
-static void open_lively(small_run *run, const small_shape *shape)
-{
-    small_run_open(run, shape);
-    small_each_parameter(shape, enlarge, run);
-}
-
 static plm_step_result step(const small_run *run, const small_shape *shape, int64_t index,
                             const plm_hyper *hyper)
 {
@@ -264,7 +245,7 @@ static void gradients_are_unscaled_once_and_then_clipped(void **state)
         hyper.learning_rate = 0.5f;
         shape.dropout = 0;
         shape.precision = i ? PLM_DTYPE_F16 : PLM_DTYPE_F32;
-        open_lively(&run, &shape);
+        small_run_open_lively(&run, &shape);
         if (i)
             set_loss_scale(&run, i == 1 ? 1024 : 8192);
         result[i] = step(&run, &shape, 0, &hyper);
@@ -292,7 +273,7 @@ a_gradient_beyond_fp16_skips_the_update_halves_the_scale_and_changes_nothing(voi
     small_run run;
     plm_hyper hyper = plm_hyper_default();
     shape.precision = PLM_DTYPE_F16;
-    open_lively(&run, &shape);
+    small_run_open_lively(&run, &shape);
     assert_true(step(&run, &shape, 0, &hyper).loss_scale == 65536);
     for (int p = 0; p < 3; p++)
         small_values_read(&run, &shape, parts[p], &before[p]);
@@ -369,7 +350,7 @@ static void bf16_gradients_are_those_of_fp32_rounded(void **state)
         plm_hyper hyper = plm_hyper_default();
         shape.precision = PLM_DTYPE_BF16;
         shape.gradient = i ? PLM_DTYPE_BF16 : PLM_DTYPE_F32;
-        open_lively(&run, &shape);
+        small_run_open_lively(&run, &shape);
         assert_false(step(&run, &shape, 0, &hyper).skipped);
         small_values_read(&run, &shape, PLM_PART_GRADIENT, &gradient[i]);
         small_values_read(&run, &shape, PLM_PART_VALUE, &value[i]);
