@@ -21,6 +21,7 @@
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
 #include "unit/op_table.h"
+#include "kit.h"
 
 enum { RUNS_MIN = 7, RUNS_MAX = 200 };
 
@@ -46,16 +47,6 @@ typedef struct bench_row {
     bool accumulate;
     double operations; /* 0: bound by memory */
 } bench_row;
-
-static void check(plm_status status)
-{
-    if (status == PLM_OK)
-        return;
-    plm_error error;
-    plm_error_get(&error);
-    fprintf(stderr, "bench_ops: %s\n", error.message);
-    exit(3);
-}
 
 static int by_time(const void *a, const void *b)
 {

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "../tests/unit/gpt_items.h"
+#include "kit.h"
 
 enum { RUNS = 15 };
 
@@ -17,12 +18,6 @@ static double cpu_us(void)
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
 }
 
 static plm_status time_pack(const gpt_shape *shape, const plm_pack_item *items, int64_t count,

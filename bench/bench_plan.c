@@ -13,6 +13,7 @@
 #include "plimsoll/model.h"
 #include "plimsoll/report.h"
 #include "report/table.h"
+#include "kit.h"
 
 enum { ROUNDS = 31 };
 
@@ -39,12 +40,6 @@ static double lap(int64_t *start)
     double us = (double)(now - *start) / 1000;
     *start = now;
     return us;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
 }
 
 static void build_program(plm_graph *graph, const plm_job *job, plm_program program, int64_t count)

@@ -10,6 +10,7 @@
 #include "base/philox.h"
 #include "pool/pool.h"
 #include "pool/space.h"
+#include "kit.h"
 
 enum { ROUNDS = 301, PAIRS = 4000, LIVE = 1024 };
 
@@ -86,12 +87,6 @@ static double round_of(pool_bench *bench, size_t (*size_of)(pool_bench *), bool 
     free(sizes);
     free(places);
     return nanoseconds;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
 }
 
 static void measure(plm_pool_policy policy, bool is_expandable, const char *what,

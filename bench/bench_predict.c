@@ -16,6 +16,7 @@
 #include "plimsoll/calibrate.h"
 #include "plimsoll/model.h"
 #include "plimsoll/session.h"
+#include "kit.h"
 
 enum { UPDATES_MIN = 3, UPDATES_MAX = 12 };
 
@@ -55,22 +56,6 @@ static const struct {
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
-
-static void check(plm_status status)
-{
-    if (status == PLM_OK)
-        return;
-    plm_error error;
-    plm_error_get(&error);
-    fprintf(stderr, "bench_predict: %s\n", error.message);
-    exit(3);
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
 
 /* The fastest update in seconds; *above = how far the median is above it. The first one touches
  * everything and is not counted. */

@@ -21,6 +21,7 @@
 #include "plimsoll/model.h"
 #include "plimsoll/session.h"
 #include "plimsoll/size.h"
+#include "kit.h"
 
 enum { ROUNDS = 5, BATCH = 4, SEQUENCE = 256 };
 
@@ -68,25 +69,6 @@ typedef struct runner {
     bool clips; /* which an early update cannot */
 } runner;
 
-static void check(plm_status status)
-{
-    if (status == PLM_OK)
-        return;
-    plm_error error;
-    plm_error_get(&error);
-    fprintf(stderr, "bench_rungs: %s\n", error.message);
-    exit(3);
-}
-
-/* With one thread processor time, else the clock. */
-static double seconds_now(int threads)
-{
-    struct timespec used;
-    if (threads > 1 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
-        return (double)plm_clock_ns() * 1e-9;
-    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
-}
-
 static double time_step(bench *b, runner *r)
 {
     plm_hyper hyper = plm_hyper_default();
@@ -121,12 +103,6 @@ static void stop(runner *r)
 {
     plm_session_destroy(r->session);
     plm_plan_destroy(r->plan);
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
 }
 
 static double smaller(double a, double b)

@@ -23,6 +23,7 @@
 #include "device/device.h"
 #include "plimsoll/model.h"
 #include "plimsoll/profile.h"
+#include "kit.h"
 
 enum { CUBE = 2048, ROUNDS_MIN = 3, ROUNDS_MAX = 24, PRODUCTS = 3, OPS_MAX = 64, OPS_SHOWN = 12 };
 
@@ -56,31 +57,6 @@ typedef struct bench {
     plm_launch cube;
     void *prepared;
 } bench;
-
-static void check(plm_status status)
-{
-    if (status == PLM_OK)
-        return;
-    plm_error error;
-    plm_error_get(&error);
-    fprintf(stderr, "bench_step: %s\n", error.message);
-    exit(3);
-}
-
-/* With one thread processor time, else the clock. */
-static double seconds_now(int threads)
-{
-    struct timespec used;
-    if (threads > 1 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
-        return (double)plm_clock_ns() * 1e-9;
-    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
 
 /* The fastest; *above = how far the median is above it. */
 static double best(samples *s, double *above)
