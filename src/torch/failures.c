@@ -99,6 +99,13 @@ static plm_status note_failure(void *context, const plm_replay_moment *moment)
     return PLM_OK;
 }
 
+static void forget_failures(void *context)
+{
+    failure_work *work = context;
+    while (work->list.count > 0)
+        plm_host_free(work->list.items[--work->list.count].then.pins);
+}
+
 /* ---- the verdict ---- */
 
 /* The most that was active at one time before an event. */
@@ -399,6 +406,7 @@ plm_status plm_find_failures(plm_findings *findings)
                           .settings =
                               plm_replay_recorded_settings(findings->snapshot, findings->device),
                           .failed = note_failure,
+                          .restarts = forget_failures,
                           .context = &work};
     plm_replay_result ignored;
     PLM_TRY_DONE(plm_replay_job_run(&job, &ignored));

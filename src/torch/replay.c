@@ -447,6 +447,16 @@ done:
     return status;
 }
 
+/* The run is void: what it told and filled in is not so. */
+static void forget_run(const replay_run *run)
+{
+    const plm_replay_job *job = run->job;
+    if (job->taken)
+        memset(job->taken, 0, (size_t)run->block_count * sizeof *job->taken);
+    if (job->restarts)
+        job->restarts(job->context);
+}
+
 plm_status plm_replay_job_run(const plm_replay_job *job, plm_replay_result *result)
 {
     int64_t count, owner_count;
@@ -460,6 +470,8 @@ plm_status plm_replay_job_run(const plm_replay_job *job, plm_replay_result *resu
     do {
         status = run_once(&run, &found);
         run.corrections++;
+        if (status == PLM_OK && run.is_wrong)
+            forget_run(&run);
     } while (status == PLM_OK && run.is_wrong);
     if (status == PLM_OK)
         *result = found;

@@ -25,6 +25,7 @@ typedef struct plm_replay_job {
     uint32_t without_site; /* plm_owner.op whose blocks and requests are left out; 0: none */
     size_t *taken;         /* by block number: filled with the bytes of each block; NULL */
     plm_status (*failed)(void *context, const plm_replay_moment *moment); /* NULL */
+    void (*restarts)(void *context); /* what was told was of a run that proved wrong; NULL */
     void *context;
 } plm_replay_job;
 

@@ -4,7 +4,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "plimsoll/findings.h"
 #include "plimsoll/replay.h"
+#include "torch/replay.h"
 #include "trace/trace.h"
 
 #define RECORDINGS PLM_SOURCE_DIR "/tests/data/recordings/"
@@ -262,6 +264,58 @@ static void any_history_is_reproduced_also_when_its_beginning_is_lost(void **sta
 
 /* ---- true bytes, cases, failures ---- */
 
+/* The failures that a replay told of, in order. */
+typedef struct told_failures {
+    int64_t count, last, restarts;
+} told_failures;
+
+static plm_status see_failure(void *context, const plm_replay_moment *moment)
+{
+    told_failures *told = context;
+    assert_true(moment->event > told->last); /* each once */
+    told->last = moment->event;
+    told->count++;
+    return PLM_OK;
+}
+
+static void see_restart(void *context)
+{
+    told_failures *told = context;
+    *told = (told_failures){.last = -1, .restarts = told->restarts + 1};
+}
+
+static void a_guess_that_proves_wrong_tells_no_failure_twice(void **state)
+{
+    (void)state;
+    random_work work = {.seed = 60, .streams = 1, .pools = 1};
+    recorder_begin(&work.recorder, CAPACITY, "");
+    work_randomly(&work);
+    plm_snapshot *snapshot = recorder_snapshot(&work.recorder, work.recorder.events.count * 5 / 8);
+    recorder_end(&work.recorder);
+    int64_t count;
+    told_failures told = {.last = -1};
+    plm_replay_result result;
+    plm_replay_job job = {
+        .snapshot = snapshot,
+        .as_recorded = true,
+        .capacity_bytes = CAPACITY,
+        .settings = plm_replay_recorded_settings(snapshot, plm_snapshot_devices(snapshot, &count)),
+        .failed = see_failure,
+        .restarts = see_restart,
+        .context = &told};
+    assert_ok(plm_replay_job_run(&job, &result));
+    assert_int_equal(told.restarts, 1); /* else another seed is wanted */
+    assert_int_equal(told.count, result.oom);
+
+    plm_findings *findings = NULL;
+    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings));
+    assert_int_equal(findings->failure_count, result.oom);
+    for (int64_t i = 1; i < findings->failure_count; i++)
+        assert_true(findings->failures[i].event > findings->failures[i - 1].event);
+    plm_findings_destroy(findings);
+    plm_snapshot_destroy(snapshot);
+}
+
 static void a_trace_that_was_filled_has_the_allocated_peak(void **state)
 {
     (void)state;
@@ -357,6 +411,7 @@ int main(void)
         cmocka_unit_test(other_settings_and_policies_are_measured),
         cmocka_unit_test(expandable_segments_reserve_what_they_did),
         cmocka_unit_test(any_history_is_reproduced_also_when_its_beginning_is_lost),
+        cmocka_unit_test(a_guess_that_proves_wrong_tells_no_failure_twice),
         cmocka_unit_test(a_trace_that_was_filled_has_the_allocated_peak),
         cmocka_unit_test(a_capacity_makes_requests_fail),
         cmocka_unit_test(results_are_sorted_for_reading),
