@@ -147,12 +147,12 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     files.append((info + "/RECORD", _record(files, info).encode(), 0o644))
     name = "%s-%s.whl" % (stem, tag)
     path = os.path.join(wheel_directory, name)
-    with zipfile.ZipFile(path + ".tmp", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(path + ".tmp", "w") as archive:
         for inner, content, mode in files:
             entry = zipfile.ZipInfo(inner)  # dated 1980: the same bytes every time
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o100000 | mode) << 16
-            archive.writestr(entry, content)
+            archive.writestr(entry, content, compresslevel=9)
     os.replace(path + ".tmp", path)
     return name
 
