@@ -166,3 +166,12 @@ plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
     *root = document;
     return PLM_OK;
 }
+
+plm_status plm_json_read_small(const char *what, const void *bytes, size_t byte_count,
+                               json_t **root)
+{
+    PLM_FAIL_IF(byte_count > PLM_JSON_SMALL_MAX, PLM_ERROR_FORMAT,
+                "%s: wanted at most %d bytes of JSON, found %zu", what, PLM_JSON_SMALL_MAX,
+                byte_count);
+    return plm_json_read(what, bytes, byte_count, root);
+}

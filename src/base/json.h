@@ -53,12 +53,19 @@ PLM_MUST_USE plm_status plm_json_finish(plm_json_writer *writer, char **line);
 /* Empties a writer that will not be finished. */
 void plm_json_abandon(plm_json_writer *writer);
 
+/* What people write by hand is far smaller: choices, rates. */
+enum { PLM_JSON_SMALL_MAX = 1 << 20 };
+
 /*
  * Reading: *root becomes the document, to be given to json_decref. PLM_ERROR_FORMAT names line and
  * column; `what` names the input in messages. Duplicate keys are refused. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
                                       json_t **root);
+
+/* The same of at most PLM_JSON_SMALL_MAX bytes; PLM_ERROR_FORMAT for more, unread. */
+PLM_MUST_USE plm_status plm_json_read_small(const char *what, const void *bytes, size_t byte_count,
+                                            json_t **root);
 
 /*
  * For tests: lets jansson allocate from the host allocator, so that its blocks are counted and made

@@ -353,7 +353,7 @@ plm_status plm_strategy_read(const char *what, const void *text, size_t byte_cou
                              plm_strategy *strategy)
 {
     json_t *root;
-    PLM_TRY(plm_json_read(what, text, byte_count, &root));
+    PLM_TRY(plm_json_read_small(what, text, byte_count, &root));
     plm_strategy made = plm_strategy_default();
     plm_status status = PLM_OK;
     const char *name;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "device/device.h"
 #include "graph/cost.h"
 
@@ -188,6 +189,15 @@ static plm_status find_field(const char *what, const char *name, int *field)
                     what, name);
 }
 
+/* A text's start that fits, cut between characters. */
+static void copy_start(const char *text, char *copy, size_t room)
+{
+    int length = snprintf(copy, room, "%s", text);
+    size_t end = length < (int)room ? (size_t)length : room - 1;
+    while (end > 0 && !plm_utf8_is_valid(copy))
+        copy[--end] = '\0';
+}
+
 /* Texts, one a figure; that of "bandwidth" stands for the rates. */
 static plm_status read_sources(const char *what, const json_t *value, plm_device_profile *profile)
 {
@@ -201,7 +211,7 @@ static plm_status read_sources(const char *what, const json_t *value, plm_device
         PLM_FAIL_IF(!json_is_string(text), PLM_ERROR_ARGUMENT,
                     "%s: wanted the source of %.60s as a text", what, key);
         if (strcmp(key, "bandwidth") == 0)
-            snprintf(profile->source, sizeof profile->source, "%s", json_string_value(text));
+            copy_start(json_string_value(text), profile->source, sizeof profile->source);
     }
     return PLM_OK;
 }
@@ -232,7 +242,7 @@ plm_status plm_device_profile_read(const char *what, const void *text, size_t by
 {
     json_t *root;
     plm_device_profile made = {0};
-    PLM_TRY(plm_json_read(what, text, byte_count, &root));
+    PLM_TRY(plm_json_read_small(what, text, byte_count, &root));
     plm_status status = read_all(what, root, &made);
     json_decref(root);
     if (status == PLM_OK)

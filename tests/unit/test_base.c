@@ -221,6 +221,22 @@ static void malformed_json_names_line_and_column(void **state)
     assert_non_null(strstr(error.message, "line 3"));
 }
 
+static void json_beyond_what_people_write_is_refused_unread(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    json_t *root = NULL;
+    assert_ok(plm_host_alloc(PLM_JSON_SMALL_MAX + 1, &text));
+    memset(text, ' ', PLM_JSON_SMALL_MAX + 1);
+    memcpy(text, "{}", 2);
+    assert_int_equal(plm_json_read_small("the file", text, PLM_JSON_SMALL_MAX + 1, &root),
+                     PLM_ERROR_FORMAT);
+    assert_null(root);
+    assert_ok(plm_json_read_small("the file", text, PLM_JSON_SMALL_MAX, &root));
+    json_decref(root);
+    plm_host_free(text);
+}
+
 static void a_file_is_written_whole_and_read_back(void **state)
 {
     (void)state;
@@ -424,6 +440,7 @@ int main(void)
         cmocka_unit_test(utf8_is_the_shortest_forms_up_to_10ffff_without_surrogates),
         cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
         cmocka_unit_test(malformed_json_names_line_and_column),
+        cmocka_unit_test(json_beyond_what_people_write_is_refused_unread),
         cmocka_unit_test(a_file_is_written_whole_and_read_back),
         cmocka_unit_test(what_is_no_file_is_not_written_over),
         cmocka_unit_test(a_message_is_one_line_whatever_it_quotes),
