@@ -87,7 +87,7 @@ void plm_block(plm_graph *graph, int32_t index)
         graph->block_count = index + 1;
 }
 
-void plm_layer(plm_graph *graph, const char *format, ...)
+PLM_PRINTF(2, 3) void plm_layer(plm_graph *graph, const char *format, ...)
 {
     graph->block = -1;
     char name[128];
