@@ -135,7 +135,7 @@ static void wrong_use_is_refused(void **state)
     (void)state;
     assert_refused("curve", SMALL " --points 2", "3 to 16 points");
     assert_refused("curve", SMALL " --forecast 0", "--forecast");
-    assert_refused("curve", SMALL " --svg /nonexistent/there.svg", "/nonexistent/there.svg");
+    assert_refused("curve", SMALL " --svg /dev/null/there.svg", "/dev/null/there.svg");
     assert_refused("curve", SMALL " --vary width", "batch|seq");
 }
 

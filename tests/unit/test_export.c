@@ -334,7 +334,7 @@ static void what_cannot_be_written_is_told_and_leaves_nothing(void **state)
     (void)state;
     plm_trace *trace = small_plan();
     plm_export_source source = {.trace = trace};
-    static const char nowhere[] = "/nonexistent/report";
+    static const char nowhere[] = "/dev/null/report";
     assert_int_equal(plm_export_page(nowhere, "", &source, 1), PLM_ERROR_IO);
     assert_int_equal(plm_export_perfetto(nowhere, &source, 1), PLM_ERROR_IO);
     assert_int_equal(plm_export_snapshot(nowhere, &source, 1), PLM_ERROR_IO);
