@@ -232,24 +232,29 @@ static plm_status check_types(const plm_job *job, const plm_strategy *strategy)
                 "wanted the precision fp32, bf16 or fp16, found %s",
                 plm_dtype_text(strategy->precision));
     bool whole = strategy->micro_batch == job->batch;
-    PLM_FAIL_IF(strategy->gradient != PLM_DTYPE_F32 &&
-                    (strategy->gradient != PLM_DTYPE_BF16 ||
-                     strategy->precision != PLM_DTYPE_BF16 || !whole || strategy->head_chunks > 1 ||
-                     strategy->mlp_chunks > 1),
+    bool half = strategy->gradient != PLM_DTYPE_F32;
+    PLM_FAIL_IF(half &&
+                    (strategy->gradient != PLM_DTYPE_BF16 || strategy->precision != PLM_DTYPE_BF16),
                 PLM_ERROR_ARGUMENT,
-                "wanted fp32 gradients, or bf16 with bf16 weights, the batch of %" PRId64
-                " in one micro-batch and head and MLP whole; found %s with %s weights, a "
-                "micro-batch of %" PRId64 ", %" PRId64 " head chunks and %" PRId64 " MLP chunks",
-                job->batch, plm_dtype_text(strategy->gradient), plm_dtype_text(strategy->precision),
-                strategy->micro_batch, strategy->head_chunks, strategy->mlp_chunks);
+                "wanted fp32 gradients, or bf16 gradients of bf16 weights; found %s gradients of "
+                "%s weights: try precision bf16",
+                plm_dtype_text(strategy->gradient), plm_dtype_text(strategy->precision));
+    PLM_FAIL_IF(half && (!whole || strategy->head_chunks > 1 || strategy->mlp_chunks > 1),
+                PLM_ERROR_ARGUMENT,
+                "bf16 gradients cannot be sums: wanted the batch of %" PRId64
+                " in one micro-batch, head and MLP whole; found a micro-batch of %" PRId64
+                ", the head in %" PRId64 " and the MLP in %" PRId64,
+                job->batch, strategy->micro_batch, strategy->head_chunks, strategy->mlp_chunks);
     PLM_FAIL_IF(strategy->update != PLM_UPDATE_LATE &&
                     (strategy->update != PLM_UPDATE_EARLY || !whole ||
                      strategy->precision == PLM_DTYPE_F16),
                 PLM_ERROR_ARGUMENT,
                 "wanted an update at the end, or early with the batch of %" PRId64
                 " in one micro-batch and fp32 or bf16 weights; found a micro-batch of %" PRId64
-                " and %s weights",
-                job->batch, strategy->micro_batch, plm_dtype_text(strategy->precision));
+                " and %s weights: %s",
+                job->batch, strategy->micro_batch, plm_dtype_text(strategy->precision),
+                strategy->precision == PLM_DTYPE_F16 ? "try bf16, or update late"
+                                                     : "try a smaller batch, or update late");
     return PLM_OK;
 }
 

@@ -233,6 +233,9 @@ static void wrong_use_is_refused(void **state)
         {"plan " SMALL " --target h2000", "unknown target 'h2000'; known are h200, h100"},
         {"plan " SMALL " --target ./nowhere.json", "nowhere.json"},
         {"plan " SMALL " --target cpu", "--budget"},
+        {"plan " SMALL " --budget 1GiB --gradient bf16", "try precision bf16"},
+        {"plan " SMALL " --budget 1GiB --gradient bf16 --precision bf16 --micro-batch 1",
+         "cannot be sums"},
         {"curve " SMALL " --target h200 --measure", "not on a target"},
         {"plan " SMALL " --target t4 --precision bf16", "t4 does not run bf16; it runs fp16"},
     };
