@@ -39,7 +39,7 @@ static const plm_syntax syntax = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .example = "plimsoll plan gpt2 --batch 32 --budget 6GiB --save-strategy strategy.json\n"
-               "  plimsoll plan gpt2-xl --precision bf16 --target rtx4090",
+               "  plimsoll plan gpt2-xl --target rtx4090 --precision bf16 --update early",
 };
 
 static plm_status print_advice(const plm_advice *advice, const char *model, bool json)
