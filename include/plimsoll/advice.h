@@ -12,12 +12,15 @@
 extern "C" {
 #endif
 
-enum { PLM_ALTERNATIVES_MAX = 16, PLM_ALTERNATIVE_TEXT = 64 };
+enum { PLM_ALTERNATIVES_MAX = 16, PLM_ALTERNATIVE_TEXT = 64, PLM_ALTERNATIVE_OPTIONS = 160 };
 
 /* One choice made otherwise, the rest as in the chosen strategy. */
 typedef struct plm_alternative {
     char what[PLM_ALTERNATIVE_TEXT]; /* "no recompute", "micro-batch 8" */
-    plm_plan_summary plan;           /* for a treatment, the smallest plan with it */
+    /* of a treatment where nothing fits: what to add to plimsoll's line, "--update early"; "" where
+     * something is to be left out of it instead */
+    char options[PLM_ALTERNATIVE_OPTIONS];
+    plm_plan_summary plan; /* for a treatment, the smallest plan with it */
     bool fits;
 } plm_alternative;
 

@@ -148,6 +148,42 @@ static plm_status add_attention(const request *r)
 
 /* ---- when nothing fits --------------------------------------------------------------------- */
 
+/* One more option, where the changed line has another value than the line that was given. */
+static void add_option(char *options, bool other, const char *name, const char *value)
+{
+    size_t used = strlen(options);
+    if (other)
+        snprintf(options + used, PLM_ALTERNATIVE_OPTIONS - used, "%s--%s %s", used ? " " : "", name,
+                 value);
+}
+
+static void add_number(char *options, int64_t before, const char *name, int64_t now)
+{
+    char value[24];
+    snprintf(value, sizeof value, "%" PRId64, now);
+    add_option(options, now != before, name, value);
+}
+
+/* What was changed, as a person would type it. Micro-batch and chunks are the plan's to choose when
+ * no option names them. */
+static void tell_options(const request *r, const plm_job *job, const plm_strategy *strategy,
+                         char *options)
+{
+    const plm_strategy *before = r->open;
+    add_option(options, job->optimizer != r->job->optimizer, "optimizer",
+               plm_optimizer_text(job->optimizer));
+    add_option(options, strategy->attention != before->attention, "attention",
+               plm_attention_text(strategy->attention));
+    add_option(options, strategy->recompute != before->recompute, "recompute", "auto");
+    add_option(options, strategy->precision != before->precision, "precision",
+               plm_dtype_text(strategy->precision));
+    add_option(options, strategy->gradient != before->gradient, "gradient",
+               plm_dtype_text(strategy->gradient));
+    add_option(options, strategy->update != before->update, "update", "early");
+    add_number(options, r->job->batch, "batch", job->batch);
+    add_number(options, r->job->sequence, "seq", job->sequence);
+}
+
 /* The smallest plan of a changed job or strategy; kept when it is smaller than what there is. */
 static plm_status add_treatment(const request *r, const char *what, const plm_job *job,
                                 const plm_strategy *strategy)
@@ -162,6 +198,8 @@ static plm_status add_treatment(const request *r, const char *what, const plm_jo
         goto done;
     PLM_TRY_DONE(plm_search_plan(search, smallest, &plan));
     add_plan(r, what, plan);
+    tell_options(r, job, strategy,
+                 r->advice->alternatives[r->advice->alternative_count - 1].options);
 done:
     plm_plan_destroy(plan);
     plm_search_destroy(search);
@@ -264,6 +302,18 @@ static bool halve_gradients_alone(const request *r, plm_job *job, plm_strategy *
     return halve_gradients(r, job, strategy) && several;
 }
 
+/* What holds the batch whole cannot cut it into micro-batches. */
+static bool take_one_sequence(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    (void)r;
+    bool whole = strategy->update == PLM_UPDATE_EARLY || strategy->gradient != PLM_DTYPE_F32;
+    bool several = job->batch > 1;
+    job->batch = 1;
+    if (strategy->micro_batch != 0)
+        strategy->micro_batch = 1;
+    return whole && several;
+}
+
 static bool halve_sequence(const request *r, plm_job *job, plm_strategy *strategy)
 {
     (void)r;
@@ -281,6 +331,14 @@ static bool take_sgd(const request *r, plm_job *job, plm_strategy *strategy)
     return moments;
 }
 
+/* The least state that there is: for what no single change makes fit. */
+static bool take_sgd_and_update_early(const request *r, plm_job *job, plm_strategy *strategy)
+{
+    bool moments = take_sgd(r, job, strategy);
+    job->batch = 1;
+    return update_early(r, job, strategy) && moments;
+}
+
 static const struct {
     const char *what;
     change *make;
@@ -295,8 +353,10 @@ static const struct {
     {"gradients in bf16, a batch of 1", halve_gradients_alone},
     {"each parameter updated early, no clipping", update_early},
     {"updated early, no clipping, a batch of 1", update_early_alone},
+    {"a batch of 1", take_one_sequence},
     {"sequences half as long", halve_sequence},
     {"sgd, which holds one moment less", take_sgd},
+    {"sgd, updated early, a batch of 1", take_sgd_and_update_early},
 };
 
 enum { CHANGE_COUNT = sizeof changes / sizeof *changes };

@@ -58,20 +58,24 @@ static void add_figures(const advice_page *page, plm_table *table)
 {
     const plm_advice *advice = page->advice;
     const plm_plan_summary *plan = &advice->plan;
-    char peak[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT];
+    char peak[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT], overhead[PLM_SIZE_TEXT];
     add_row(table, "peak", "%s (%zu bytes) of %s", plm_size_format(plan->peak_bytes, peak),
             plan->peak_bytes, plm_size_format(advice->budget_bytes, other));
-    add_row(table, "of which", "%s persistent, %s transient",
-            plm_size_format(plan->persistent_bytes, peak),
-            plm_size_format(plan->transient_bytes, other));
+    if (plan->overhead_bytes > 0)
+        add_row(table, "of which", "%s persistent, %s transient, %s overhead",
+                plm_size_format(plan->persistent_bytes, peak),
+                plm_size_format(plan->transient_bytes, other),
+                plm_size_format(plan->overhead_bytes, overhead));
+    else
+        add_row(table, "of which", "%s persistent, %s transient",
+                plm_size_format(plan->persistent_bytes, peak),
+                plm_size_format(plan->transient_bytes, other));
     if (advice->timed)
         add_row(table, "step time", "%.3g s predicted, %.0f tokens/s, by the rates of %s",
                 plan->step_seconds,
                 (double)plan->batch * (double)plan->sequence / plan->step_seconds, advice->rates);
     else
-        add_row(table, "step time",
-                "relative, uncalibrated; plimsoll profile --calibrate "
-                "measures this machine");
+        add_row(table, "step time", "relative; plimsoll profile --calibrate measures this machine");
     add_row(table, "smallest budget", "%s (%zu bytes)",
             plm_size_format(advice->smallest_budget_bytes, peak), advice->smallest_budget_bytes);
 }
@@ -119,70 +123,96 @@ static void add_difference(plm_table *table, size_t now, size_t other)
 
 /* What is faster and fits was not open to the plan, or it would be the plan. Without a budget there
  * is nothing to say. */
-static const char *verdict(const plm_advice *advice, const plm_alternative *other)
+static const char *verdict(const plm_advice *advice, const plm_alternative *other, bool narrow)
 {
     if (advice->budget_bytes == SIZE_MAX)
         return "";
     if (!other->fits)
-        return "does not fit";
+        return narrow ? "too big" : "does not fit";
     bool searched = advice->looked_at.priced > 0;
-    return searched && other->plan.step_cost < advice->plan.step_cost ? "fits, but not open"
-                                                                      : "fits";
+    if (searched && other->plan.step_cost < advice->plan.step_cost)
+        return narrow ? "not open" : "fits, but not open";
+    return "fits";
 }
 
-void plm__advice_add_table(const plm_advice *advice, plm_table_style style, plm_text *out)
+/* A table of titles alone, the first to the left and the others to the right. */
+static void init_table(plm_table *table, const char *const *titles, int count)
 {
-    static const plm_table_column columns[] = {
-        {.title = "instead"},
-        {.title = "peak", .right = true},
-        {.title = "memory", .right = true},
-        {.title = "time", .right = true},
-        {.title = "step", .right = true},
-        {0},
-    };
+    plm_table_column columns[PLM_TABLE_COLUMNS_MAX] = {{0}};
+    for (int i = 0; i < count; i++)
+        columns[i] = (plm_table_column){.title = titles[i], .right = i > 0 && titles[i] != NULL};
+    plm_table_init(table, columns, count);
+}
+
+void plm__advice_add_table(const plm_advice *advice, plm_table_style style, int64_t columns,
+                           plm_text *out)
+{
+    static const char *const wide[] = {"instead", "peak", "memory", "time", "step", NULL};
+    static const char *const slim[] = {"instead", "peak", "time", "step", NULL};
+    bool narrow = columns < PLM_REPORT_COLUMNS_DEFAULT;
     plm_table table;
     char peak[PLM_SIZE_TEXT];
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    init_table(&table, narrow ? slim : wide, narrow ? 5 : 6);
     for (int i = 0; i < advice->alternative_count; i++) {
         const plm_alternative *other = &advice->alternatives[i];
         plm_table_row(&table, other->fits ? PLM_TABLE_PLAIN : PLM_TABLE_DIM);
         plm_table_cell(&table, "%s", other->what);
         plm_table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, peak));
-        add_difference(&table, advice->plan.peak_bytes, other->plan.peak_bytes);
+        if (!narrow)
+            add_difference(&table, advice->plan.peak_bytes, other->plan.peak_bytes);
         plm_table_cell(&table, "%+.1f %%", 100 * (relative_time(advice, other) - 1));
         if (advice->timed)
             plm_table_cell(&table, "%.3g s", other->plan.step_seconds);
         else
             plm_table_cell(&table, "%s", "");
-        plm_table_cell(&table, "%s", verdict(advice, other));
+        plm_table_cell(&table, "%s", verdict(advice, other, narrow));
     }
     render_into(&table, style, out);
+}
+
+/* The treatments that fit, as options; what changes the training least comes first. */
+static void add_what_to_type(const advice_page *page)
+{
+    const plm_advice *advice = page->advice;
+    plm_text words = {0};
+    for (int i = advice->alternative_count - 1; i >= 0; i--) {
+        const plm_alternative *other = &advice->alternatives[i];
+        if (other->fits && *other->options)
+            plm_text_add(&words, "%s%s", words.count ? ", or " : "to make it fit, add ",
+                         other->options);
+    }
+    if (words.count > 0) {
+        plm_text_wrap(page->out, words.items, page->columns, 0);
+        plm_text_add(page->out, "\n");
+    }
+    if (plm_text_status(&words) != PLM_OK)
+        page->out->status = plm_text_status(&words);
+    plm_text_fini(&words);
 }
 
 /* What would help when nothing fits. */
 static void add_treatments(const advice_page *page)
 {
-    static const plm_table_column columns[] = {
-        {.title = "with"},
-        {.title = "smallest budget", .right = true},
-        {.title = "saves", .right = true},
-        {0},
-    };
+    static const char *const wide[] = {"with", "smallest budget", "saves", NULL};
+    static const char *const slim[] = {"with", "smallest budget", NULL};
     const plm_advice *advice = page->advice;
+    bool narrow = page->columns < PLM_REPORT_COLUMNS_DEFAULT;
     plm_table table;
     char smallest[PLM_SIZE_TEXT], saved[PLM_SIZE_TEXT];
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    init_table(&table, narrow ? slim : wide, narrow ? 3 : 4);
     for (int i = 0; i < advice->alternative_count; i++) {
         const plm_alternative *other = &advice->alternatives[i];
         plm_table_row(&table, PLM_TABLE_PLAIN);
         plm_table_cell(&table, "%s", other->what);
         plm_table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, smallest));
-        plm_table_cell(
-            &table, "%s",
-            plm_size_format(advice->smallest_budget_bytes - other->plan.peak_bytes, saved));
+        if (!narrow)
+            plm_table_cell(
+                &table, "%s",
+                plm_size_format(advice->smallest_budget_bytes - other->plan.peak_bytes, saved));
         plm_table_cell(&table, "%s", other->fits ? "fits" : "still too much");
     }
     render(page, &table);
+    add_what_to_type(page);
 }
 
 static void add_page(const advice_page *page, const char *model)
@@ -204,7 +234,7 @@ static void add_page(const advice_page *page, const char *model)
     if (advice->alternative_count > 0)
         add_heading(page, advice->fits ? "turned down" : "what would help, most first");
     if (advice->fits && advice->alternative_count > 0)
-        plm__advice_add_table(advice, page->table, page->out);
+        plm__advice_add_table(advice, page->table, page->columns, page->out);
     else if (advice->alternative_count > 0)
         add_treatments(page);
     plm_text_add(page->out, "%lld strategies priced from %lld plans; %lld of them no other beats\n",
@@ -262,6 +292,8 @@ static plm_status write_other(plm_json_writer *json, const plm_advice *advice,
 {
     plm_json_begin_object(json, NULL);
     plm_json_text(json, "what", other->what);
+    if (*other->options)
+        plm_json_text(json, "options", other->options);
     plm_json_bytes(json, "peak_bytes", other->plan.peak_bytes);
     write_seconds(json, "step_seconds", advice, other->plan.step_seconds);
     plm_json_real(json, "relative_time", relative_time(advice, other));

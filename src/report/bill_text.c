@@ -461,7 +461,7 @@ static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
     if (page->bill->treatments && page->bill->treatments->alternative_count > 0) {
         plm_text_add(page->out, "\n");
         add_heading(page, "What would shrink the peak, each alone");
-        plm__advice_add_table(page->bill->treatments, page->table, page->out);
+        plm__advice_add_table(page->bill->treatments, page->table, page->columns, page->out);
     }
     if (page->bill->treatments && page->bill->treatments->alternative_count == 0)
         plm_text_add(page->out, "\n"); /* where there is a table, it ends with a gap */

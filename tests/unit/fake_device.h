@@ -37,8 +37,17 @@ static inline size_t fake_overhead(plm_device *device)
     return ((const fake_device *)device)->overhead_bytes;
 }
 
-static const plm_device_table fake_device_table = {
-    .kind = "fake", .workspace = fake_workspace, .overhead_bytes = fake_overhead};
+static inline bool fake_has_dtype(const plm_device *device, plm_dtype dtype)
+{
+    (void)device;
+    (void)dtype;
+    return true;
+}
+
+static const plm_device_table fake_device_table = {.kind = "fake",
+                                                   .workspace = fake_workspace,
+                                                   .has_dtype = fake_has_dtype,
+                                                   .overhead_bytes = fake_overhead};
 
 /* A device whose products take `product_bytes` and a byte (0: no workspaces at all). */
 static inline fake_device fake_device_make(size_t product_bytes, size_t overhead_bytes)

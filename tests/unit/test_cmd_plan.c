@@ -190,6 +190,55 @@ static void what_would_make_gpt2_xl_fit_a_4090_is_told(void **state)
     json_decref(root);
 }
 
+/* Each treatment's options, added to the line that did not fit, plan what the treatment said. */
+static void the_options_of_a_treatment_plan_what_it_promised(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        SMALL " --batch 8 --budget 100KiB",
+        SMALL " --batch 8 --budget 100KiB --precision bf16 --attention plain --recompute none",
+        SMALL " --batch 8 --budget 100KiB --precision bf16 --update early",
+    };
+    int replayed = 0, combined = 0, alone = 0;
+    for (size_t line = 0; line < sizeof lines / sizeof *lines; line++) {
+        json_t *root = run_json("plan", lines[line], 1);
+        const json_t *treatments = json_object_get(root, "treatments");
+        for (size_t i = 0; i < json_array_size(treatments); i++) {
+            const json_t *treatment = json_array_get(treatments, i);
+            const char *options = json_string_value(json_object_get(treatment, "options"));
+            char arguments[400];
+            if (!options)
+                continue;
+            snprintf(arguments, sizeof arguments, "%s %s", lines[line], options);
+            json_t *again = run_json("plan", arguments, 1);
+            assert_int_equal(number(again, "smallest_budget_bytes"),
+                             number(treatment, "peak_bytes"));
+            json_decref(again);
+            replayed++;
+            combined += strcmp(options, "--optimizer sgd --update early --batch 1") == 0;
+            alone += strcmp(options, "--batch 1") == 0;
+        }
+        json_decref(root);
+    }
+    assert_true(replayed >= 12 && combined == 2 && alone == 1);
+}
+
+static void what_fits_is_told_as_options_and_the_overhead_beside_the_regions(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    assert_int_equal(run_program("plan gpt2-xl --batch 1 --target t4", to_output, output), 1);
+    assert_non_null(strstr(output, "to make it fit, add --optimizer sgd --update early\n"));
+    assert_non_null(strstr(output, " transient, 710.8 MiB overhead\n"));
+    assert_int_equal(run_program("plan gpt2-xl --batch 1 --target t4 --optimizer sgd "
+                                 "--update early",
+                                 to_output, output),
+                     0);
+    assert_int_equal(run_program("plan " SMALL " --budget 100KiB", to_output, output), 1);
+    assert_null(strstr(output, "to make it fit"));
+    assert_null(strstr(output, "overhead"));
+}
+
 static void a_bill_is_held_against_its_targets_memory(void **state)
 {
     (void)state;
@@ -257,6 +306,8 @@ int main(void)
         cmocka_unit_test(a_target_is_planned_for_within_its_memory),
         cmocka_unit_test(a_profile_of_ones_own_is_a_target),
         cmocka_unit_test(what_would_make_gpt2_xl_fit_a_4090_is_told),
+        cmocka_unit_test(the_options_of_a_treatment_plan_what_it_promised),
+        cmocka_unit_test(what_fits_is_told_as_options_and_the_overhead_beside_the_regions),
         cmocka_unit_test(a_bill_is_held_against_its_targets_memory),
         cmocka_unit_test(wrong_use_is_refused),
     };

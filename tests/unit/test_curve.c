@@ -15,6 +15,7 @@ typedef struct shop {
     plm_job job;
     fake_device device;
     plm_strategy strategy;
+    const plm_advice *advice; /* to be told; borrowed */
 } shop;
 
 static void shop_open(shop *s, plm_attention_form form)
@@ -288,6 +289,26 @@ static plm_status draw(void *context)
     return status;
 }
 
+static plm_status tell(void *context)
+{
+    char *text = NULL;
+    plm_status status = plm_report_advice_text(((const shop *)context)->advice, "small",
+                                               (plm_report_style){.columns = 80}, &text);
+    plm_report_free(text);
+    return status;
+}
+
+static size_t smallest_budget(shop *s)
+{
+    plm_advice *advice = NULL;
+    plm_strategy strategy = s->strategy;
+    strategy.recompute = PLM_RECOMPUTE_AUTO;
+    assert_ok(plm_advise(&s->job, &strategy, &s->device.head, 1, &advice));
+    size_t smallest = advice->smallest_budget_bytes;
+    plm_advice_destroy(advice);
+    return smallest;
+}
+
 static plm_status advise(void *context)
 {
     shop *s = context;
@@ -320,6 +341,42 @@ static void every_allocation_may_fail(void **state)
     sweep_failures(advise, &s);
 }
 
+/* A letter of several bytes is one cell. */
+static int64_t widest_line(const char *text)
+{
+    int64_t widest = 0, cells = 0;
+    for (const char *at = text; *at; at++) {
+        cells = *at == '\n' ? 0 : cells + ((*at & 0xc0) != 0x80);
+        widest = cells > widest ? cells : widest;
+    }
+    return widest;
+}
+
+static void advice_for_eighty_columns_stays_within_them(void **state)
+{
+    (void)state;
+    shop s;
+    shop_open(&s, PLM_ATTENTION_FUSED);
+    s.strategy = plm_strategy_default();
+    s.strategy.recompute = PLM_RECOMPUTE_AUTO;
+    s.device = fake_device_make(0, 700000000);
+    const size_t budgets[] = {(size_t)1 << 40, smallest_budget(&s) - 1};
+    for (int i = 0; i < 2; i++) {
+        plm_advice *advice = NULL;
+        char *text = NULL;
+        assert_ok(plm_advise(&s.job, &s.strategy, &s.device.head, budgets[i], &advice));
+        assert_true(advice->alternative_count > 2);
+        assert_int_equal(advice->fits, i == 0);
+        assert_ok(
+            plm_report_advice_text(advice, "small", (plm_report_style){.columns = 80}, &text));
+        assert_in_range(widest_line(text), 60, 80);
+        plm_report_free(text);
+        s.advice = advice;
+        sweep_failures(tell, &s);
+        plm_advice_destroy(advice);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +390,7 @@ int main(void)
         cmocka_unit_test(the_time_of_a_larger_run_is_forecast_from_what_ran),
         cmocka_unit_test(a_picture_shows_plans_runs_budget_and_parts),
         cmocka_unit_test(a_picture_can_be_made_of_any_growth),
+        cmocka_unit_test(advice_for_eighty_columns_stays_within_them),
         cmocka_unit_test(every_allocation_may_fail),
     };
     snprintf(svg_path, sizeof svg_path, "/tmp/plimsoll-test-curve-%ld.svg", (long)getpid());
