@@ -8,7 +8,7 @@
 #include "plimsoll/size.h"
 #include "report/table.h"
 
-enum { INDENT = 2, BAR_CELLS = 40 };
+enum { INDENT = 2, BAR_CELLS = 40, BAR_CELLS_NARROW = 10 };
 
 static const char *axis_text(plm_curve_axis axis)
 {
@@ -103,17 +103,18 @@ static void add_parts(const plm_curve *curve, plm_text *out)
         out, "each further unit of %s takes %s", axis_text(curve->axis),
         plm_size_format((size_t)(linear + 2 * (curve->quadratic > 0 ? curve->quadratic : 0) * last),
                         size));
-    plm_text_add(out, "; the fit is within %.1f %% of the plans\n", 100 * curve->worst_error);
+    plm_text_add(out, "; the fit is within %.1f %%\n", 100 * curve->worst_error);
     add_forecast(curve, out);
 }
 
 plm_status plm_report_curve_text(const plm_curve *curve, const char *model, plm_report_style style,
                                  char **text)
 {
+    bool narrow = style.columns > 0 && style.columns < PLM_REPORT_COLUMNS_DEFAULT;
     plm_table_column columns[] = {
         {.title = axis_text(curve->axis), .right = true},
         {.title = "peak", .right = true},
-        {.bar_cells = BAR_CELLS},
+        {.bar_cells = narrow ? BAR_CELLS_NARROW : BAR_CELLS},
         {.title = curve->timed ? "step" : "step, relative", .right = true},
         {.title = "step as run", .right = true},
         {.title = "peak as run"},

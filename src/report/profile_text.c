@@ -36,6 +36,16 @@ static void render(const profile_page *page, plm_table *table)
     plm_text_add(page->out, "\n");
 }
 
+/* Frees the words. */
+static void wrap(const profile_page *page, plm_text *words)
+{
+    if (plm_text_status(words) != PLM_OK)
+        page->out->status = plm_text_status(words);
+    else if (words->count > 0)
+        plm_text_wrap(page->out, words->items, page->columns, 0);
+    plm_text_fini(words);
+}
+
 /* "1.23 s", "45.6 ms", "789 us" */
 static const char *time_text(double ns, char text[24])
 {
@@ -59,19 +69,19 @@ static void add_head(const profile_page *page, const char *model)
 {
     plm_plan_summary plan = plm_plan_summarize(plm_profile_plan(page->profile));
     char step[24], title[200];
+    plm_text words = {0};
     double tokens = (double)plan.batch * (double)plan.sequence;
     plm_print(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
               time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
     add_heading(page, title);
-    plm_text_add(page->out, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
+    plm_text_add(&words, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
                  (long long)plan.batch, (long long)plan.strategy.micro_batch,
                  (long long)plan.sequence, plm_attention_text(plan.strategy.attention),
                  plm_dtype_text(plan.strategy.precision));
     if (plan.step_seconds > 0)
-        plm_text_add(page->out, "; predicted %s, %+.0f %%",
-                     time_text(plan.step_seconds * 1e9, step),
+        plm_text_add(&words, "; predicted %s, %+.0f %%", time_text(plan.step_seconds * 1e9, step),
                      100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
-    plm_text_add(page->out, "\n");
+    wrap(page, &words);
 }
 
 /* Which operation runs at the transient region's fullest. */
@@ -80,15 +90,17 @@ static void add_peak(const profile_page *page)
     int64_t count;
     char live[PLM_SIZE_TEXT], made[PLM_SIZE_TEXT];
     const plm_profile_row *rows = plm_profile_rows(page->profile, &count);
+    plm_text words = {0};
     for (int64_t i = 0; i < count; i++) {
         if (!rows[i].is_peak)
             continue;
-        plm_text_add(page->out, "the transient region is fullest, %s, while %s %s runs",
+        plm_text_add(&words, "the transient region is fullest, %s, while %s %s runs",
                      plm_size_format(rows[i].live_bytes, live), rows[i].layer, rows[i].op);
         if (rows[i].made_bytes > 0)
-            plm_text_add(page->out, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
-        plm_text_add(page->out, "\n");
+            plm_text_add(&words, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
+        break;
     }
+    wrap(page, &words);
     plm_text_add(page->out, "\n");
 }
 
@@ -117,47 +129,92 @@ static void add_rate(plm_table *table, const plm__profile_sum *sum)
         plm_table_cell(table, "%.1f GB/s", sum->bytes / sum->ns);
 }
 
-static void add_measures(const profile_page *page, plm_table *table, const plm__profile_sum *sum)
+static double share_of(const profile_page *page, const plm__profile_sum *sum)
 {
-    char time[24], kept[PLM_SIZE_TEXT], made[PLM_SIZE_TEXT];
-    bool timed = page->order == PLM_PROFILE_BY_TIME;
-    double share = timed            ? sum->ns / page->all_ns
-                   : page->all_kept ? (double)sum->kept_bytes / (double)page->all_kept
-                                    : 0;
-    plm_table_cell(table, "%s", time_text(sum->ns, time));
-    plm_table_cell(table, "%s", bytes_text(sum->kept_bytes, kept));
-    plm_table_cell(table, "%s", bytes_text(sum->made_bytes, made));
-    plm_table_cell(table, "%.1f %%", 100 * share);
-    plm_table_bar(table, share);
+    if (page->order == PLM_PROFILE_BY_TIME)
+        return sum->ns / page->all_ns;
+    return page->all_kept ? (double)sum->kept_bytes / (double)page->all_kept : 0;
+}
+
+/* Columns of operations. `least` is the page's width from which one is shown, by time and by
+ * memory: what the order asks about stays on a narrow page. */
+typedef enum measure { WHERE, OPERATION, TIMES, RATE, TIME, KEPT, MADE, SHARE, BAR, SHAPE } measure;
+
+static const struct {
+    plm_table_column column;
+    int64_t least[2];
+} measures[] = {
+    [WHERE] = {{.title = "where"}, {0, 0}},
+    [OPERATION] = {{.title = "operation"}, {0, 0}},
+    [TIMES] = {{.title = "times", .right = true}, {120, 120}},
+    [RATE] = {{.title = "rate", .right = true}, {90, 112}},
+    [TIME] = {{.title = "time", .right = true}, {0, 90}},
+    [KEPT] = {{.title = "kept", .right = true}, {100, 0}},
+    [MADE] = {{.title = "made", .right = true}, {112, 100}},
+    [SHARE] = {{.title = "share", .right = true}, {0, 0}},
+    [BAR] = {{.bar_cells = BAR_CELLS}, {134, 134}},
+    [SHAPE] = {{.title = "shape"}, {160, 160}},
+};
+
+enum { MEASURE_COUNT = sizeof measures / sizeof *measures };
+
+static bool is_shown(const profile_page *page, measure m)
+{
+    return page->columns >= measures[m].least[page->order == PLM_PROFILE_BY_MEMORY];
+}
+
+static void add_measure(const profile_page *page, plm_table *table, measure m,
+                        const plm__profile_sum *sum)
+{
+    char text[PLM_SIZE_TEXT > 24 ? PLM_SIZE_TEXT : 24];
+    switch (m) {
+    case WHERE:
+        add_place(table, sum);
+        break;
+    case OPERATION:
+        plm_table_cell(table, "%s", sum->row->op);
+        break;
+    case TIMES:
+        plm_table_cell(table, "%lld", (long long)sum->blocks);
+        break;
+    case RATE:
+        add_rate(table, sum);
+        break;
+    case TIME:
+        plm_table_cell(table, "%s", time_text(sum->ns, text));
+        break;
+    case KEPT:
+        plm_table_cell(table, "%s", bytes_text(sum->kept_bytes, text));
+        break;
+    case MADE:
+        plm_table_cell(table, "%s", bytes_text(sum->made_bytes, text));
+        break;
+    case SHARE:
+        plm_table_cell(table, "%.1f %%", 100 * share_of(page, sum));
+        break;
+    case BAR:
+        plm_table_bar(table, share_of(page, sum));
+        break;
+    case SHAPE:
+        plm_table_cell(table, "%s", sum->row->shape);
+        break;
+    }
 }
 
 static void add_operations(const profile_page *page, const plm__profile_sums *sums)
 {
-    static const plm_table_column columns[] = {
-        {.title = "where"},
-        {.title = "operation"},
-        {.title = "times", .right = true},
-        {.title = "rate", .right = true},
-        {.title = "time", .right = true},
-        {.title = "kept", .right = true},
-        {.title = "made", .right = true},
-        {.title = "share", .right = true},
-        {.bar_cells = BAR_CELLS},
-        {.title = "shape"},
-    };
+    plm_table_column columns[MEASURE_COUNT];
     plm_table table;
-    bool wide = page->columns >= 140; /* narrower, and the shape is left out */
-    plm_table_init(&table, columns, (int)(sizeof columns / sizeof *columns) - !wide);
+    int shown = 0;
+    for (int m = 0; m < MEASURE_COUNT; m++)
+        if (is_shown(page, (measure)m))
+            columns[shown++] = measures[m].column;
+    plm_table_init(&table, columns, shown);
     for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
-        const plm__profile_sum *sum = &sums->list.items[i];
         plm_table_row(&table, PLM_TABLE_PLAIN);
-        add_place(&table, sum);
-        plm_table_cell(&table, "%s", sum->row->op);
-        plm_table_cell(&table, "%lld", (long long)sum->blocks);
-        add_rate(&table, sum);
-        add_measures(page, &table, sum);
-        if (wide)
-            plm_table_cell(&table, "%s", sum->row->shape);
+        for (int m = 0; m < MEASURE_COUNT; m++)
+            if (is_shown(page, (measure)m))
+                add_measure(page, &table, (measure)m, &sums->list.items[i]);
     }
     render(page, &table);
     if (sums->list.count > page->rows)
@@ -184,7 +241,8 @@ static void add_layers(const profile_page *page, const plm__profile_sums *sums)
         plm_table_row(&table, PLM_TABLE_PLAIN);
         plm_table_cell(&table, "%s",
                        sum->row->layer[0] ? sum->row->layer : plm_program_text(sum->row->program));
-        add_measures(page, &table, sum);
+        for (int m = TIME; m <= BAR; m++)
+            add_measure(page, &table, (measure)m, sum);
         plm_table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
     }
     render(page, &table);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "plimsoll/report.h"
 #include "unit/fake_plan.h"
+#include "unit/page.h"
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=512,vocab=40"
 
@@ -264,9 +265,9 @@ static void a_picture_can_be_made_of_any_growth(void **state)
         plm_host_free(picture_of(curve, "small"));
     }
     plm_curve_destroy(curve);
-    assert_int_equal(plm_report_curve_svg(curve = curve_of(&s, PLM_CURVE_BATCH, 8, 0), "small",
-                                          "/dev/null/x"),
-                     PLM_ERROR_IO);
+    assert_int_equal(
+        plm_report_curve_svg(curve = curve_of(&s, PLM_CURVE_BATCH, 8, 0), "small", "/dev/null/x"),
+        PLM_ERROR_IO);
     plm_curve_destroy(curve);
 }
 
@@ -327,6 +328,24 @@ static plm_status advise(void *context)
     return status;
 }
 
+static void a_curve_for_eighty_columns_stays_within_them(void **state)
+{
+    (void)state;
+    shop s;
+    char *text = NULL;
+    shop_open(&s, PLM_ATTENTION_FUSED);
+    plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 512, 0);
+    for (int i = 0; i < curve->count; i++) {
+        curve->points[i].measured_peak_bytes = curve->points[i].plan.peak_bytes;
+        curve->points[i].measured_seconds = 0.123;
+    }
+    assert_true(plm_curve_is_measured(curve));
+    assert_ok(plm_report_curve_text(curve, "small", (plm_report_style){.columns = 80}, &text));
+    assert_in_range(widest_line(text), 60, 80);
+    plm_report_free(text);
+    plm_curve_destroy(curve);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -339,17 +358,6 @@ static void every_allocation_may_fail(void **state)
     sweep_failures(draw, &s);
     unlink(svg_path);
     sweep_failures(advise, &s);
-}
-
-/* A letter of several bytes is one cell. */
-static int64_t widest_line(const char *text)
-{
-    int64_t widest = 0, cells = 0;
-    for (const char *at = text; *at; at++) {
-        cells = *at == '\n' ? 0 : cells + ((*at & 0xc0) != 0x80);
-        widest = cells > widest ? cells : widest;
-    }
-    return widest;
 }
 
 static void advice_for_eighty_columns_stays_within_them(void **state)
@@ -390,6 +398,7 @@ int main(void)
         cmocka_unit_test(the_time_of_a_larger_run_is_forecast_from_what_ran),
         cmocka_unit_test(a_picture_shows_plans_runs_budget_and_parts),
         cmocka_unit_test(a_picture_can_be_made_of_any_growth),
+        cmocka_unit_test(a_curve_for_eighty_columns_stays_within_them),
         cmocka_unit_test(advice_for_eighty_columns_stays_within_them),
         cmocka_unit_test(every_allocation_may_fail),
     };

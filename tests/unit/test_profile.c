@@ -4,6 +4,7 @@
 #include "plan/plan.h"
 #include "plimsoll/calibrate.h"
 #include "plimsoll/report.h"
+#include "unit/page.h"
 #include "unit/small_run.h"
 
 static const small_shape shape = {.layers = 2,
@@ -158,6 +159,31 @@ static void both_reports_tell_every_operation(void **state)
     bench_close(&b);
 }
 
+static void a_profile_stays_within_its_columns_whatever_it_is_sorted_by(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t columns;
+        const char *shown, *left_out;
+    } pages[] = {
+        {80, "share", "times "}, {100, "made", "times "}, {160, "times ", "no such column"}};
+    bench b;
+    char *text = NULL;
+    bench_open(&b);
+    assert_ok(plm_profile_run(b.profile, b.run.device, 1, 0));
+    for (int i = 0; i < 2 * 3; i++) {
+        plm_report_style style = {.rows = 100, .columns = pages[i / 2].columns};
+        assert_ok(
+            plm_report_profile_text(b.profile, "small", (plm_profile_order)(i % 2), style, &text));
+        if (pages[i / 2].columns < 160) /* a shape is as long as it is */
+            assert_in_range(widest_line(text), 60, pages[i / 2].columns);
+        assert_non_null(strstr(text, pages[i / 2].shown));
+        assert_null(strstr(text, pages[i / 2].left_out));
+        plm_report_free(text);
+    }
+    bench_close(&b);
+}
+
 static void calibration_gives_every_operation_of_a_step_its_efficiency(void **state)
 {
     (void)state;
@@ -184,6 +210,7 @@ int main(void)
         cmocka_unit_test(the_fastest_of_several_runs_counts),
         cmocka_unit_test(early_updates_are_profiled_though_they_cannot_clip),
         cmocka_unit_test(both_reports_tell_every_operation),
+        cmocka_unit_test(a_profile_stays_within_its_columns_whatever_it_is_sorted_by),
         cmocka_unit_test(calibration_gives_every_operation_of_a_step_its_efficiency),
     };
     return run_test_group(tests);
