@@ -5,8 +5,8 @@
  * Invariants: a tensor has one storage and lies inside it; values are single-assignment: a call
  * tensor is an output of exactly one operation or an input of its program, and where it is made in
  * chunks of rows each part is a view of it and such an output; persistent tensors change only
- * through effects, and so do gradients of call scope, which an early update uses up. Operations of a
- * program are contiguous and in running order.
+ * through effects, and so do gradients of call scope, which an early update uses up. Operations of
+ * a program are contiguous and in running order.
  */
 #ifndef PLM_GRAPH_GRAPH_H
 #define PLM_GRAPH_GRAPH_H

@@ -59,8 +59,8 @@ PLM_MUST_USE plm_status plm_pass_precision(plm_graph *graph);
 
 /*
  * Builds UPDATE: the global norm of all gradients, then the optimizer over each decay group's flat
- * storages, in one operation between parameters that are frozen; where updates are early, the norm alone. PLM_ERROR_ARGUMENT for an optimizer that is
- * none.
+ * storages, in one operation between parameters that are frozen; where updates are early, the norm
+ * alone. PLM_ERROR_ARGUMENT for an optimizer that is none.
  */
 PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer);
 

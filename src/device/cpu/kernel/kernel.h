@@ -70,7 +70,7 @@ typedef struct plm_cpu_kernels {
 } plm_cpu_kernels;
 
 enum {
-    PLM_CHUNK = 512,        /* elements that an elementwise kernel hands to a thread at once */
+    PLM_CHUNK = 512,         /* elements that an elementwise kernel hands to a thread at once */
     PLM_SERIAL_COUNT = 8192, /* below so many elements, starting threads costs more than the work */
     PLM_COLUMN_CHUNK = 64,   /* columns of a sum over rows that one thread owns */
     PLM_STACK_FLOATS = 6144  /* of tiles on the stack, in one kernel */
