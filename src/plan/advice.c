@@ -146,6 +146,16 @@ static plm_status add_attention(const request *r)
     return add_other(r, fused ? "plain attention" : "fused attention", &strategy);
 }
 
+/* Never chosen unasked, for it changes the arithmetic. */
+static plm_status add_precision(const request *r)
+{
+    plm_strategy strategy = r->advice->plan.strategy;
+    strategy.precision = plm_device_precision(r->device);
+    if (r->open->precision != PLM_DTYPE_F32 || strategy.precision == PLM_DTYPE_F32)
+        return PLM_OK;
+    return add_other(r, "16 bits with fp32 masters", &strategy);
+}
+
 /* ---- when nothing fits --------------------------------------------------------------------- */
 
 /* One more option, where the changed line has another value than the line that was given. */
@@ -507,6 +517,7 @@ static plm_status tell_alternatives(const request *r)
         PLM_TRY(add_chunks(r));
         PLM_TRY(add_whole_mlp(r));
         PLM_TRY(add_attention(r));
+        PLM_TRY(add_precision(r));
     } else {
         PLM_TRY(add_changes(r));
     }

@@ -131,7 +131,7 @@ static const char *verdict(const plm_advice *advice, const plm_alternative *othe
         return narrow ? "too big" : "does not fit";
     bool searched = advice->looked_at.priced > 0;
     if (searched && other->plan.step_cost < advice->plan.step_cost)
-        return narrow ? "not open" : "fits, but not open";
+        return narrow ? "not open" : "fits, not open";
     return "fits";
 }
 

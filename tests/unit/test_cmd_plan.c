@@ -223,6 +223,27 @@ static void the_options_of_a_treatment_plan_what_it_promised(void **state)
     assert_true(replayed >= 12 && combined == 2 && alone == 1);
 }
 
+static bool has_alternative(const char *arguments, const char *wanted)
+{
+    json_t *root = run_json("plan", arguments, 0);
+    const json_t *others = json_object_get(root, "alternatives");
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(others); i++)
+        found |= strcmp(json_string_value(json_object_get(json_array_get(others, i), "what")),
+                        wanted) == 0;
+    json_decref(root);
+    return found;
+}
+
+static void a_plan_in_fp32_tells_what_16_bits_would_need(void **state)
+{
+    (void)state;
+    static const char wanted[] = "16 bits with fp32 masters";
+    assert_true(has_alternative(SMALL " --target t4", wanted));
+    assert_true(has_alternative(SMALL " --target l4", wanted));
+    assert_false(has_alternative(SMALL " --target l4 --precision bf16", wanted));
+}
+
 static void what_fits_is_told_as_options_and_the_overhead_beside_the_regions(void **state)
 {
     (void)state;
@@ -307,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_profile_of_ones_own_is_a_target),
         cmocka_unit_test(what_would_make_gpt2_xl_fit_a_4090_is_told),
         cmocka_unit_test(the_options_of_a_treatment_plan_what_it_promised),
+        cmocka_unit_test(a_plan_in_fp32_tells_what_16_bits_would_need),
         cmocka_unit_test(what_fits_is_told_as_options_and_the_overhead_beside_the_regions),
         cmocka_unit_test(a_bill_is_held_against_its_targets_memory),
         cmocka_unit_test(wrong_use_is_refused),
