@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 /*
- * *profile = rates and efficiencies of the device, measured for about `seconds`. Every operation
+ * *profile = rates and efficiencies of the device, measured for about `seconds`; in
+ * a second or less with smaller models, whose rates hold less well. Every operation
  * that a GPT or a BERT has gets its efficiency, fused and plain attention both. PLM_ERROR_ARGUMENT
  * for no time, PLM_ERROR_DEVICE_MEMORY, PLM_ERROR_HOST_MEMORY.
  */

@@ -20,23 +20,26 @@ enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 2 };
 
 #define MOVER_BYTES_MIN 1e6 /* less may come from a cache near a core */
 
-#define SMALL_GPT  "gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1"
-#define SMALL_BERT "bert:layers=1,width=512,heads=8,context=256,vocab=4096,dropout=0.1"
-
 /* What is run: between them every operation of the models that are known, in every precision. */
 static const struct {
-    const char *model;
+    plm_family family;
     plm_attention_form attention;
     plm_optimizer optimizer;
     plm_dtype precision;
 } runs[] = {
-    {SMALL_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F32},
-    {SMALL_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F32},
-    {SMALL_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_BF16},
-    {SMALL_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_BF16},
-    {SMALL_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F16},
-    {SMALL_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F16},
+    {PLM_FAMILY_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F32},
+    {PLM_FAMILY_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F32},
+    {PLM_FAMILY_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_BF16},
+    {PLM_FAMILY_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_BF16},
+    {PLM_FAMILY_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F16},
+    {PLM_FAMILY_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F16},
 };
+
+/* How large the models are: by the time there is, from more than this many seconds on. */
+static const struct {
+    double seconds;
+    int64_t width, context, vocab;
+} extents[] = {{1, 512, 256, 4096}, {0, 128, 64, 512}};
 
 enum { RUN_COUNT = sizeof runs / sizeof *runs };
 
@@ -55,7 +58,15 @@ static void trial_end(trial *t)
 
 static plm_status trial_run(trial *t, int run, plm_device *device, double seconds)
 {
-    PLM_TRY(plm_model_parse(runs[run].model, &t->model));
+    const int size = seconds * RUN_COUNT > extents[0].seconds ? 0 : 1;
+    t->model = (plm_model){.name = "calibration",
+                           .family = runs[run].family,
+                           .layers = runs[run].family == PLM_FAMILY_GPT ? 2 : 1,
+                           .width = extents[size].width,
+                           .heads = extents[size].width / 64,
+                           .context = extents[size].context,
+                           .vocab = extents[size].vocab,
+                           .dropout = 0.1f};
     plm_job job = {.network = plm_model_network(&t->model),
                    .batch = BATCH,
                    .sequence = t->model.context,
