@@ -14,6 +14,7 @@ struct plm_profile {
     const plm_plan *plan;
     plm_profile_row *rows; /* by operation */
     int64_t count;
+    int64_t best_step_ns; /* the fastest whole step of plm_profile_run; 0: none */
 };
 
 static plm_tensor shown_tensor(const plm_op *op)
@@ -141,6 +142,14 @@ const plm_plan *plm_profile_plan(const plm_profile *profile)
     return profile->plan;
 }
 
+double plm__profile_slack(const plm_profile *profile)
+{
+    double parts = plm_profile_step_seconds(profile) * 1e9;
+    return parts > 0 && (double)profile->best_step_ns > parts
+               ? (double)profile->best_step_ns / parts
+               : 1;
+}
+
 static plm_status run_steps(plm_profile *profile, plm_session *session, int64_t steps,
                             double seconds, const int32_t *ids)
 {
@@ -150,7 +159,11 @@ static plm_status run_steps(plm_profile *profile, plm_session *session, int64_t 
     int64_t end_ns = 0;
     for (int64_t step = 0; step <= steps || plm_clock_ns() < end_ns; step++) {
         plm_step_result result;
+        int64_t began_ns = plm_clock_ns();
         PLM_TRY(plm_session_step(session, step, &hyper, summary->batch, ids, targets, &result));
+        int64_t spent_ns = plm_clock_ns() - began_ns;
+        if (step > 0 && (profile->best_step_ns == 0 || spent_ns < profile->best_step_ns))
+            profile->best_step_ns = spent_ns;
         if (step > 0)
             continue;
         plm_session_profile(session, profile);

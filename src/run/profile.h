@@ -8,4 +8,8 @@
 /* Operation `index` of the plan took `ns`. */
 void plm__profile_add(plm_profile *profile, int64_t index, int64_t ns);
 
+/* The fastest whole step over the sum of its operations' fastest runs, 1 or more: no step has all
+ * of them at their best. */
+double plm__profile_slack(const plm_profile *profile);
+
 #endif

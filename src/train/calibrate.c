@@ -3,7 +3,7 @@
  * Calibration: small models are trained and profiled, and what their operations took is turned into
  * rates. The best product gives the product rate, the best mover of memory the bandwidth, the
  * quickest operation the launch; each operation's efficiency is what it would take at those rates
- * over what it took.
+ * over what it took, and that is stretched to what a whole step took.
  */
 #include "plimsoll/calibrate.h"
 
@@ -15,6 +15,7 @@
 #include "plan/plan.h"
 #include "plimsoll/model.h"
 #include "plimsoll/profile.h"
+#include "run/profile.h"
 
 enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 2 };
 
@@ -110,11 +111,12 @@ static void take_shares(const trial *t, const plm_device_profile *profile, share
 {
     int64_t count;
     const plm_profile_row *rows = plm_profile_rows(t->profile, &count);
+    const double slack = plm__profile_slack(t->profile);
     for (int64_t i = 0; i < count; i++) {
         const plm_op *op = &t->plan->graph->ops.items[i];
         if (rows[i].timed == 0)
             continue;
-        double taken = (double)rows[i].best_ns * 1e-9 - profile->launch_seconds;
+        double taken = slack * (double)rows[i].best_ns * 1e-9 - profile->launch_seconds;
         plm_dtype dtype = plm__op_work(t->plan->graph, op).dtype;
         sums->ideal[dtype][op->kind] += plm__op_ideal_seconds(profile, t->plan->graph, op);
         sums->taken[dtype][op->kind] += taken > 0 ? taken : 0;
