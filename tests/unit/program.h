@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include "base/json.h"
 #include "unit/test.h"
 
 enum { OUTPUT_BYTES = 1 << 18 };
@@ -27,6 +28,29 @@ static inline int run_program(const char *arguments, const char *redirection,
     int status = pclose(pipe);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+/* The answer of "plimsoll COMMAND ARGUMENTS --json", one line, which comes with this exit status.
+ */
+static inline json_t *run_json(const char *command, const char *arguments, int wanted_status)
+{
+    static char output[OUTPUT_BYTES];
+    char line[700];
+    json_t *root = NULL;
+    snprintf(line, sizeof line, "%s %s --json", command, arguments);
+    assert_int_equal(run_program(line, to_output, output), wanted_status);
+    assert_non_null(strchr(output, '\n'));
+    assert_string_equal(strchr(output, '\n'), "\n");
+    assert_ok(plm_json_read(command, output, strlen(output), &root));
+    return root;
+}
+
+static inline json_int_t json_number(const json_t *root, const char *key)
+{
+    const json_t *value = json_object_get(root, key);
+    if (!json_is_integer(value))
+        fail_msg("%s is no whole number", key);
+    return json_integer_value(value);
 }
 
 /* Fails unless the program refuses this with exit status 2 and one line that holds `told`. */

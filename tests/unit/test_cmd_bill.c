@@ -9,47 +9,28 @@
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=16,vocab=40"
 
-static json_t *bill_json(const char *arguments, int wanted_status)
-{
-    char output[OUTPUT_BYTES], line[512];
-    json_t *root = NULL;
-    snprintf(line, sizeof line, "bill %s --json", arguments);
-    assert_int_equal(run_program(line, to_output, output), wanted_status);
-    assert_non_null(strchr(output, '\n'));
-    assert_string_equal(strchr(output, '\n'), "\n"); /* one line */
-    assert_ok(plm_json_read("the bill", output, strlen(output), &root));
-    return root;
-}
-
-static json_int_t number(const json_t *root, const char *key)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!json_is_integer(value))
-        fail_msg("%s is no whole number", key);
-    return json_integer_value(value);
-}
-
 static void a_gpt2_bill_has_its_known_figures(void **state)
 {
     (void)state;
-    json_t *root = bill_json("gpt2 --batch 8 --seq 1024 --precision fp32 --attention plain", 0);
-    assert_int_equal(number(root, "parameters_bytes"), 4 * 124439808);
-    assert_int_equal(number(root, "micro_batch"), 8);
+    json_t *root =
+        run_json("bill", "gpt2 --batch 8 --seq 1024 --precision fp32 --attention plain", 0);
+    assert_int_equal(json_number(root, "parameters_bytes"), 4 * 124439808);
+    assert_int_equal(json_number(root, "micro_batch"), 8);
     const json_t *live = json_object_get(json_object_get(root, "peak"), "live");
-    assert_int_equal(number(json_array_get(live, 0), "bytes"), 8LL * 1024 * 50257 * 4);
-    assert_int_equal(number(json_array_get(live, 1), "bytes"), 384LL << 20);
+    assert_int_equal(json_number(json_array_get(live, 0), "bytes"), 8LL * 1024 * 50257 * 4);
+    assert_int_equal(json_number(json_array_get(live, 1), "bytes"), 384LL << 20);
     json_decref(root);
 }
 
 static void a_bert_bill_has_its_known_figures(void **state)
 {
     (void)state;
-    json_t *root = bill_json("bert-base --batch 16 --seq 512 --precision fp32", 0);
+    json_t *root = run_json("bill", "bert-base --batch 16 --seq 512 --precision fp32", 0);
     json_int_t parameters = 4 * 109514298;
-    assert_int_equal(number(root, "parameter_count"), 109514298);
-    assert_int_equal(number(root, "parameters_bytes"), parameters);
-    assert_int_equal(number(root, "gradients_bytes"), parameters);
-    assert_int_equal(number(root, "optimizer_bytes"), 2 * parameters);
+    assert_int_equal(json_number(root, "parameter_count"), 109514298);
+    assert_int_equal(json_number(root, "parameters_bytes"), parameters);
+    assert_int_equal(json_number(root, "gradients_bytes"), parameters);
+    assert_int_equal(json_number(root, "optimizer_bytes"), 2 * parameters);
     json_decref(root);
 }
 
@@ -61,7 +42,8 @@ static void the_checklist_is_answered_from_plans(void **state)
     static const char *const wanted[2][4] = {{"no", "yes", "yes", "yes"},
                                              {"no", "yes", "no", "yes"}};
     for (int held = 0; held < 2; held++) {
-        json_t *root = bill_json(held ? "gpt2 --batch 8 --micro-batch 4" : "gpt2 --batch 8", 0);
+        json_t *root =
+            run_json("bill", held ? "gpt2 --batch 8 --micro-batch 4" : "gpt2 --batch 8", 0);
         const json_t *list = json_object_get(root, "checklist");
         assert_int_equal(json_array_size(list), 4);
         for (size_t i = 0; i < 4; i++)
@@ -71,11 +53,12 @@ static void the_checklist_is_answered_from_plans(void **state)
         const json_t *activations = json_array_get(list, 1);
         assert_string_equal(json_string_value(json_object_get(activations, "action")),
                             "recompute block in every block");
-        json_t *other = bill_json(held ? "gpt2 --batch 8 --micro-batch 4 --recompute block"
-                                       : "gpt2 --batch 8 --recompute block",
-                                  0);
-        assert_int_equal(number(activations, "gain_bytes"),
-                         number(root, "peak_bytes") - number(other, "peak_bytes"));
+        json_t *other = run_json("bill",
+                                 held ? "gpt2 --batch 8 --micro-batch 4 --recompute block"
+                                      : "gpt2 --batch 8 --recompute block",
+                                 0);
+        assert_int_equal(json_number(activations, "gain_bytes"),
+                         json_number(root, "peak_bytes") - json_number(other, "peak_bytes"));
         json_decref(other);
         json_decref(root);
     }
@@ -86,16 +69,16 @@ static void lighter_gradients_are_treatments_and_answers(void **state)
     (void)state;
     static const char *const options[] = {"--gradient bf16", "--update early"};
     static const size_t questions[] = {0, 2}; /* fp32 state, lifetimes */
-    json_t *root = bill_json("gpt2 --batch 8 --precision bf16", 0);
+    json_t *root = run_json("bill", "gpt2 --batch 8 --precision bf16", 0);
     const json_t *list = json_object_get(root, "checklist");
     for (size_t i = 0; i < 2; i++) {
         char line[128];
         const json_t *check = json_array_get(list, questions[i]);
         snprintf(line, sizeof line, "gpt2 --batch 8 --precision bf16 %s", options[i]);
-        json_t *other = bill_json(line, 0);
+        json_t *other = run_json("bill", line, 0);
         assert_string_equal(json_string_value(json_object_get(check, "answer")), "yes");
-        assert_int_equal(number(check, "gain_bytes"),
-                         number(root, "peak_bytes") - number(other, "peak_bytes"));
+        assert_int_equal(json_number(check, "gain_bytes"),
+                         json_number(root, "peak_bytes") - json_number(other, "peak_bytes"));
         check = json_array_get(json_object_get(other, "checklist"), questions[i]);
         assert_string_equal(json_string_value(json_object_get(check, "answer")), "no");
         json_decref(other);
@@ -106,10 +89,10 @@ static void lighter_gradients_are_treatments_and_answers(void **state)
 static void defaults_are_those_of_training(void **state)
 {
     (void)state;
-    json_t *root = bill_json(SMALL, 0);
-    assert_int_equal(number(root, "batch"), 8);
-    assert_int_equal(number(root, "micro_batch"), 8);
-    assert_int_equal(number(root, "sequence"), 16);
+    json_t *root = run_json("bill", SMALL, 0);
+    assert_int_equal(json_number(root, "batch"), 8);
+    assert_int_equal(json_number(root, "micro_batch"), 8);
+    assert_int_equal(json_number(root, "sequence"), 16);
     const json_t *strategy = json_object_get(root, "strategy");
     assert_string_equal(json_string_value(json_object_get(strategy, "attention")), "fused");
     assert_string_equal(json_string_value(json_object_get(strategy, "precision")), "fp32");
@@ -120,13 +103,14 @@ static void defaults_are_those_of_training(void **state)
 static void the_optimizer_decides_the_moments(void **state)
 {
     (void)state;
-    json_t *adamw = bill_json(SMALL, 0), *sgd = bill_json(SMALL " --optimizer sgd", 0);
+    json_t *adamw = run_json("bill", SMALL, 0),
+           *sgd = run_json("bill", SMALL " --optimizer sgd", 0);
     assert_string_equal(json_string_value(json_object_get(adamw, "optimizer")), "adamw");
     assert_string_equal(json_string_value(json_object_get(sgd, "optimizer")), "sgd");
-    json_int_t moment = number(sgd, "optimizer_bytes");
-    assert_int_equal(moment, number(sgd, "parameters_bytes"));
-    assert_int_equal(number(adamw, "optimizer_bytes"), 2 * moment);
-    assert_true(number(adamw, "peak_bytes") - number(sgd, "peak_bytes") >= moment);
+    json_int_t moment = json_number(sgd, "optimizer_bytes");
+    assert_int_equal(moment, json_number(sgd, "parameters_bytes"));
+    assert_int_equal(json_number(adamw, "optimizer_bytes"), 2 * moment);
+    assert_true(json_number(adamw, "peak_bytes") - json_number(sgd, "peak_bytes") >= moment);
     json_decref(adamw);
     json_decref(sgd);
 }
@@ -135,7 +119,7 @@ static void the_optimizer_decides_the_moments(void **state)
 static void the_strategy_tells_every_choice(void **state)
 {
     (void)state;
-    json_t *root = bill_json(SMALL " --recompute mlp+attention --attention plain", 0);
+    json_t *root = run_json("bill", SMALL " --recompute mlp+attention --attention plain", 0);
     const json_t *strategy = json_object_get(root, "strategy");
     assert_string_equal(json_string_value(json_object_get(strategy, "recompute")), "mlp+attention");
     char *text = json_dumps(strategy, JSON_COMPACT);
@@ -150,8 +134,9 @@ static void the_strategy_tells_every_choice(void **state)
 static void threads_count_as_in_training(void **state)
 {
     (void)state;
-    json_t *one = bill_json(SMALL " --threads 1", 0), *four = bill_json(SMALL " --threads 4", 0);
-    assert_true(number(four, "workspace_bytes") > number(one, "workspace_bytes"));
+    json_t *one = run_json("bill", SMALL " --threads 1", 0),
+           *four = run_json("bill", SMALL " --threads 4", 0);
+    assert_true(json_number(four, "workspace_bytes") > json_number(one, "workspace_bytes"));
     json_decref(one);
     json_decref(four);
 }
@@ -160,12 +145,12 @@ static void a_budget_chooses_the_micro_batch(void **state)
 {
     (void)state;
     char line[256];
-    json_t *whole = bill_json(SMALL " --batch 8", 0);
+    json_t *whole = run_json("bill", SMALL " --batch 8", 0);
     snprintf(line, sizeof line, SMALL " --batch 8 --recompute none --head-chunks 1 --budget %lld",
-             (long long)number(whole, "peak_bytes") - 1);
-    json_t *less = bill_json(line, 0);
-    assert_int_equal(number(less, "micro_batch"), 4);
-    assert_true(number(less, "peak_bytes") < number(whole, "peak_bytes"));
+             (long long)json_number(whole, "peak_bytes") - 1);
+    json_t *less = run_json("bill", line, 0);
+    assert_int_equal(json_number(less, "micro_batch"), 4);
+    assert_true(json_number(less, "peak_bytes") < json_number(whole, "peak_bytes"));
     assert_true(json_is_true(json_object_get(less, "fits")));
     json_decref(whole);
     json_decref(less);
@@ -175,11 +160,11 @@ static void a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1(void
 {
     (void)state;
     char output[OUTPUT_BYTES], wanted[128];
-    json_t *root = bill_json(SMALL " --batch 8 --budget 4096", 1);
-    assert_int_equal(number(root, "micro_batch"), 1);
+    json_t *root = run_json("bill", SMALL " --batch 8 --budget 4096", 1);
+    assert_int_equal(json_number(root, "micro_batch"), 1);
     assert_true(json_is_false(json_object_get(root, "fits")));
     snprintf(wanted, sizeof wanted, "(%lld bytes), with a micro-batch of 1\n",
-             (long long)number(root, "peak_bytes"));
+             (long long)json_number(root, "peak_bytes"));
     assert_int_equal(run_program("bill " SMALL " --budget 4096", to_error, output), 1);
     assert_non_null(strstr(output, wanted));
     assert_int_equal(run_program("bill " SMALL " --budget 4096", to_output, output), 1);
@@ -197,9 +182,9 @@ static void a_strategy_file_fixes_the_choices(void **state)
     assert_int_equal(write(file, text, strlen(text)), strlen(text));
     close(file);
     snprintf(line, sizeof line, SMALL " --batch 8 --strategy %s", path);
-    json_t *root = bill_json(line, 0);
+    json_t *root = run_json("bill", line, 0);
     unlink(path);
-    assert_int_equal(number(root, "micro_batch"), 2);
+    assert_int_equal(json_number(root, "micro_batch"), 2);
     assert_string_equal(
         json_string_value(json_object_get(json_object_get(root, "strategy"), "attention")),
         "plain");
@@ -210,8 +195,10 @@ static void a_longer_sequence_enlarges_the_table_with_a_note(void **state)
 {
     (void)state;
     char output[OUTPUT_BYTES];
-    json_t *root = bill_json(SMALL " --seq 20", 0), *shorter = bill_json(SMALL " --seq 5", 0);
-    assert_int_equal(number(root, "parameter_count"), number(shorter, "parameter_count") + 4 * 32);
+    json_t *root = run_json("bill", SMALL " --seq 20", 0),
+           *shorter = run_json("bill", SMALL " --seq 5", 0);
+    assert_int_equal(json_number(root, "parameter_count"),
+                     json_number(shorter, "parameter_count") + 4 * 32);
     assert_int_equal(run_program("bill " SMALL " --seq 20", to_error, output), 0);
     assert_non_null(strstr(output, "enlarged from 16 to 20"));
     assert_int_equal(run_program("bill " SMALL " --seq 5", to_error, output), 0);
@@ -262,7 +249,7 @@ static void a_plan_becomes_a_trace_too(void **state)
                                                       .launch_seconds = 1e-3},
                                 rates));
     snprintf(line, sizeof line, SMALL " --trace %s --profile %s", path, rates);
-    json_t *bill = bill_json(line, 0), *event;
+    json_t *bill = run_json("bill", line, 0), *event;
     json_t *trace = json_load_file(path, 0, NULL);
     assert_non_null(trace);
     json_int_t allocated = 0, reserved = 0;
@@ -273,7 +260,7 @@ static void a_plan_becomes_a_trace_too(void **state)
         const char *name = json_string_value(json_object_get(event, "name"));
         if (*phase == 'C') {
             json_int_t *most = strcmp(name, "allocated") == 0 ? &allocated : &reserved;
-            json_int_t bytes = number(json_object_get(event, "args"), "bytes");
+            json_int_t bytes = json_number(json_object_get(event, "args"), "bytes");
             *most = bytes > *most ? bytes : *most;
         } else if (*phase == 'X' && json_integer_value(json_object_get(event, "tid")) == 2) {
             double begin = json_number_value(json_object_get(event, "ts"));
@@ -283,8 +270,8 @@ static void a_plan_becomes_a_trace_too(void **state)
             shortest = length < shortest ? length : shortest;
         }
     }
-    assert_int_equal(allocated, number(bill, "lower_bound_bytes"));
-    assert_int_equal(reserved, number(bill, "peak_bytes"));
+    assert_int_equal(allocated, json_number(bill, "lower_bound_bytes"));
+    assert_int_equal(reserved, json_number(bill, "peak_bytes"));
     assert_true(shortest >= 1000 && end > 1000 * 50); /* microseconds */
     json_decref(trace);
     json_decref(bill);

@@ -5,25 +5,6 @@
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=32,vocab=40"
 
-static json_t *curve_json(const char *arguments)
-{
-    static char output[OUTPUT_BYTES];
-    char line[512];
-    json_t *root = NULL;
-    snprintf(line, sizeof line, "curve %s --threads 1 --json", arguments);
-    assert_int_equal(run_program(line, to_output, output), 0);
-    assert_ok(plm_json_read("the curve", output, strlen(output), &root));
-    return root;
-}
-
-static json_int_t number(const json_t *root, const char *key)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!json_is_integer(value))
-        fail_msg("%s is no whole number", key);
-    return json_integer_value(value);
-}
-
 static void every_point_that_fits_runs_in_exactly_its_plan(void **state)
 {
     (void)state;
@@ -35,10 +16,11 @@ static void every_point_that_fits_runs_in_exactly_its_plan(void **state)
         SMALL " --update early --to 6 --points 3 --measure",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *root = curve_json(cases[i]), *point;
+        json_t *root = run_json("curve --threads 1", cases[i], 0), *point;
         size_t at;
         json_array_foreach (json_object_get(root, "points"), at, point) {
-            assert_int_equal(number(point, "measured_peak_bytes"), number(point, "peak_bytes"));
+            assert_int_equal(json_number(point, "measured_peak_bytes"),
+                             json_number(point, "peak_bytes"));
             assert_true(json_real_value(json_object_get(point, "measured_seconds")) > 0);
         }
         assert_true(at >= 3);
@@ -52,18 +34,19 @@ static void what_is_beyond_the_budget_is_not_run(void **state)
 {
     (void)state;
     char output[OUTPUT_BYTES], line[256];
-    json_t *root = curve_json(SMALL " --to 8 --points 4");
-    json_int_t budget = number(json_array_get(json_object_get(root, "points"), 1), "peak_bytes");
+    json_t *root = run_json("curve --threads 1", SMALL " --to 8 --points 4", 0);
+    json_int_t budget =
+        json_number(json_array_get(json_object_get(root, "points"), 1), "peak_bytes");
     json_decref(root);
     snprintf(line, sizeof line, SMALL " --to 8 --points 4 --measure --budget %lld",
              (long long)budget);
-    root = curve_json(line);
+    root = run_json("curve --threads 1", line, 0);
     for (size_t i = 0; i < 4; i++) {
         const json_t *point = json_array_get(json_object_get(root, "points"), i);
         assert_true((json_object_get(point, "measured_peak_bytes") != NULL) == (i < 2));
     }
-    assert_int_equal(number(root, "largest"), 4);
-    assert_int_equal(number(root, "largest_batch"), 4);
+    assert_int_equal(json_number(root, "largest"), 4);
+    assert_int_equal(json_number(root, "largest_batch"), 4);
     json_decref(root);
     snprintf(line, sizeof line,
              "curve " SMALL " --threads 1 --to 8 --points 4 --measure --budget %lld",
@@ -77,13 +60,15 @@ static void what_is_beyond_the_budget_is_not_run(void **state)
 static void a_larger_run_is_forecast_close_to_its_plan(void **state)
 {
     (void)state;
-    json_t *small = curve_json(SMALL " --vary seq --attention plain --to 256 --forecast 1024");
-    json_t *large = curve_json(SMALL " --vary seq --attention plain --to 1024 --points 4");
+    json_t *small = run_json("curve --threads 1",
+                             SMALL " --vary seq --attention plain --to 256 --forecast 1024", 0);
+    json_t *large = run_json("curve --threads 1",
+                             SMALL " --vary seq --attention plain --to 1024 --points 4", 0);
     double forecast =
         json_real_value(json_object_get(json_object_get(small, "forecast"), "peak_bytes"));
     double found =
-        (double)number(json_array_get(json_object_get(large, "points"), 3), "peak_bytes");
-    assert_int_equal(number(json_object_get(small, "forecast"), "sequence"), 1024);
+        (double)json_number(json_array_get(json_object_get(large, "points"), 3), "peak_bytes");
+    assert_int_equal(json_number(json_object_get(small, "forecast"), "sequence"), 1024);
     assert_true(forecast > 0.95 * found && forecast < 1.05 * found);
     json_decref(small);
     json_decref(large);
@@ -93,8 +78,10 @@ static void what_is_said_to_fit_is_what_training_plans(void **state)
 {
     (void)state;
     char output[OUTPUT_BYTES], line[256];
-    json_t *root = curve_json(SMALL " --vary seq --batch 2 --to 32 --budget 4MiB");
-    json_int_t longest = number(root, "largest_sequence"), batch = number(root, "largest_batch");
+    json_t *root =
+        run_json("curve --threads 1", SMALL " --vary seq --batch 2 --to 32 --budget 4MiB", 0);
+    json_int_t longest = json_number(root, "largest_sequence"),
+               batch = json_number(root, "largest_batch");
     json_decref(root);
     assert_true(longest > 32 && batch > 0); /* beyond the points, and beyond the context */
     const struct {

@@ -23,45 +23,26 @@ static int remove_folder(void **state)
     return system(line) == 0 ? check_no_leak(state) : -1;
 }
 
-static json_t *run_json(const char *command, const char *arguments, int wanted_status)
-{
-    char output[OUTPUT_BYTES], line[700];
-    json_t *root = NULL;
-    snprintf(line, sizeof line, "%s %s --threads 1 --json", command, arguments);
-    assert_int_equal(run_program(line, to_output, output), wanted_status);
-    assert_non_null(strchr(output, '\n'));
-    assert_string_equal(strchr(output, '\n'), "\n"); /* one line */
-    assert_ok(plm_json_read("the answer", output, strlen(output), &root));
-    return root;
-}
-
-static json_int_t number(const json_t *root, const char *key)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!json_is_integer(value))
-        fail_msg("%s is no whole number", key);
-    return json_integer_value(value);
-}
-
 static void a_plan_fits_its_budget_and_says_what_it_turned_down(void **state)
 {
     (void)state;
-    json_t *free_plan = run_json("plan", SMALL " --batch 8 --budget 1GiB", 0);
-    json_int_t smallest = number(free_plan, "smallest_budget_bytes");
-    json_int_t most = number(free_plan, "predicted_peak_bytes");
+    json_t *free_plan = run_json("plan --threads 1", SMALL " --batch 8 --budget 1GiB", 0);
+    json_int_t smallest = json_number(free_plan, "smallest_budget_bytes");
+    json_int_t most = json_number(free_plan, "predicted_peak_bytes");
     char arguments[200];
     snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget %lld",
              (long long)(smallest + most) / 2);
-    json_t *root = run_json("plan", arguments, 0);
+    json_t *root = run_json("plan --threads 1", arguments, 0);
     assert_true(json_is_true(json_object_get(root, "fits")));
-    assert_true(number(root, "predicted_peak_bytes") <= number(root, "budget_bytes"));
+    assert_true(json_number(root, "predicted_peak_bytes") <= json_number(root, "budget_bytes"));
     assert_true(json_is_null(json_object_get(root, "predicted_step_seconds")));
     const json_t *others = json_object_get(root, "alternatives");
     assert_true(json_array_size(others) >= 5);
     for (size_t i = 0; i < json_array_size(others); i++) {
         const json_t *other = json_array_get(others, i);
         bool fits = json_is_true(json_object_get(other, "fits"));
-        assert_int_equal(fits, number(other, "peak_bytes") <= number(root, "budget_bytes"));
+        assert_int_equal(fits,
+                         json_number(other, "peak_bytes") <= json_number(root, "budget_bytes"));
     }
     json_decref(root);
     json_decref(free_plan);
@@ -71,15 +52,16 @@ static void what_does_not_fit_is_exit_status_one_with_what_would_help(void **sta
 {
     (void)state;
     char output[OUTPUT_BYTES];
-    json_t *root = run_json("plan", SMALL " --batch 8 --micro-batch 8 --budget 100KiB", 1);
+    json_t *root =
+        run_json("plan --threads 1", SMALL " --batch 8 --micro-batch 8 --budget 100KiB", 1);
     assert_true(json_is_false(json_object_get(root, "fits")));
     const json_t *treatments = json_object_get(root, "treatments");
     assert_true(json_array_size(treatments) >= 2);
     json_int_t before = 0;
     for (size_t i = 0; i < json_array_size(treatments); i++) {
-        json_int_t peak = number(json_array_get(treatments, i), "peak_bytes");
+        json_int_t peak = json_number(json_array_get(treatments, i), "peak_bytes");
         assert_true(peak >= before); /* what helps most first */
-        assert_true(peak < number(root, "smallest_budget_bytes"));
+        assert_true(peak < json_number(root, "smallest_budget_bytes"));
         before = peak;
     }
     json_decref(root);
@@ -94,15 +76,16 @@ static void a_saved_strategy_trains_with_the_planned_peak(void **state)
     char arguments[400];
     snprintf(arguments, sizeof arguments,
              SMALL " --batch 8 --budget 900KiB --save-strategy %s/s.json", folder);
-    json_t *planned = run_json("plan", arguments, 0);
+    json_t *planned = run_json("plan --threads 1", arguments, 0);
     snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget 900KiB --strategy %s/s.json",
              folder);
-    json_t *bill = run_json("bill", arguments, 0);
-    assert_int_equal(number(bill, "peak_bytes"), number(planned, "predicted_peak_bytes"));
+    json_t *bill = run_json("bill --threads 1", arguments, 0);
+    assert_int_equal(json_number(bill, "peak_bytes"), json_number(planned, "predicted_peak_bytes"));
     assert_true(
         json_equal(json_object_get(bill, "strategy"), json_object_get(planned, "strategy")));
     json_decref(bill);
-    bill = run_json("bill", SMALL " --batch 8 --budget 900KiB", 0); /* plans by itself, alike */
+    bill = run_json("bill --threads 1", SMALL " --batch 8 --budget 900KiB",
+                    0); /* plans by itself, alike */
     assert_true(
         json_equal(json_object_get(bill, "strategy"), json_object_get(planned, "strategy")));
     json_decref(bill);
@@ -113,11 +96,11 @@ static void calibration_is_found_by_the_plans_that_follow(void **state)
 {
     (void)state;
     char path[SCRATCH_BYTES + 64], line[400], output[OUTPUT_BYTES];
-    json_decref(run_json("profile", "--calibrate --seconds 0.1", 0));
-    json_t *root = run_json("plan", SMALL " --budget 1GiB", 0);
+    json_decref(run_json("profile --threads 1", "--calibrate --seconds 0.1", 0));
+    json_t *root = run_json("plan --threads 1", SMALL " --budget 1GiB", 0);
     assert_true(json_is_real(json_object_get(root, "predicted_step_seconds")));
     json_decref(root);
-    root = run_json("profile", SMALL " --steps 1", 0);
+    root = run_json("profile --threads 1", SMALL " --steps 1", 0);
     assert_true(json_is_real(json_object_get(root, "predicted_step_seconds")));
     assert_true(json_real_value(json_object_get(root, "step_seconds")) > 0);
     json_decref(root);
@@ -126,7 +109,7 @@ static void calibration_is_found_by_the_plans_that_follow(void **state)
     assert_non_null(file);
     fputs("{}", file);
     fclose(file);
-    root = run_json("plan", SMALL " --budget 1GiB", 0); /* passed over */
+    root = run_json("plan --threads 1", SMALL " --budget 1GiB", 0); /* passed over */
     assert_true(json_is_null(json_object_get(root, "predicted_step_seconds")));
     json_decref(root);
     snprintf(line, sizeof line, "plan " SMALL " --budget 1GiB --profile %s", path);
@@ -142,13 +125,14 @@ static void a_target_is_planned_for_within_its_memory(void **state)
     static char output[OUTPUT_BYTES];
     plm_device_profile profile;
     assert_ok(plm_device_profile_find("t4", &profile));
-    json_t *whole = run_json("plan", SMALL " --target t4 --precision auto", 0);
-    assert_int_equal(number(whole, "budget_bytes"), profile.memory_bytes);
-    assert_true(number(whole, "predicted_peak_bytes") > (json_int_t)profile.overhead_bytes);
+    json_t *whole = run_json("plan --threads 1", SMALL " --target t4 --precision auto", 0);
+    assert_int_equal(json_number(whole, "budget_bytes"), profile.memory_bytes);
+    assert_true(json_number(whole, "predicted_peak_bytes") > (json_int_t)profile.overhead_bytes);
     assert_true(json_is_real(json_object_get(whole, "predicted_step_seconds")));
     const json_t *strategy = json_object_get(whole, "strategy");
     assert_string_equal(json_string_value(json_object_get(strategy, "precision")), "fp16");
-    json_t *over = run_json("plan", SMALL " --target t4 --precision auto --budget 64GiB", 0);
+    json_t *over =
+        run_json("plan --threads 1", SMALL " --target t4 --precision auto --budget 64GiB", 0);
     assert_true(json_equal(over, whole));
     json_decref(over);
     json_decref(whole);
@@ -166,8 +150,8 @@ static void a_profile_of_ones_own_is_a_target(void **state)
     snprintf(path, sizeof path, "%s/own.json", folder);
     assert_ok(plm_device_profile_save(&profile, path));
     snprintf(arguments, sizeof arguments, SMALL " --target %s", path);
-    json_t *root = run_json("plan", arguments, 0);
-    assert_int_equal(number(root, "budget_bytes"), (size_t)2 << 30);
+    json_t *root = run_json("plan --threads 1", arguments, 0);
+    assert_int_equal(json_number(root, "budget_bytes"), (size_t)2 << 30);
     json_decref(root);
 }
 
@@ -175,7 +159,8 @@ static void a_profile_of_ones_own_is_a_target(void **state)
 static void what_would_make_gpt2_xl_fit_a_4090_is_told(void **state)
 {
     (void)state;
-    json_t *root = run_json("plan", "gpt2-xl --precision bf16 --batch 1 --target rtx4090", 1);
+    json_t *root =
+        run_json("plan --threads 1", "gpt2-xl --precision bf16 --batch 1 --target rtx4090", 1);
     const json_t *treatments = json_object_get(root, "treatments");
     bool early = false, gradients = false;
     for (size_t i = 0; i < json_array_size(treatments); i++) {
@@ -183,8 +168,9 @@ static void what_would_make_gpt2_xl_fit_a_4090_is_told(void **state)
         const char *what = json_string_value(json_object_get(treatment, "what"));
         bool fits = json_is_true(json_object_get(treatment, "fits"));
         early |= strstr(what, "updated early") && fits;
-        gradients |= strstr(what, "gradients in bf16") &&
-                     number(treatment, "peak_bytes") < number(root, "smallest_budget_bytes");
+        gradients |=
+            strstr(what, "gradients in bf16") &&
+            json_number(treatment, "peak_bytes") < json_number(root, "smallest_budget_bytes");
     }
     assert_true(early && gradients);
     json_decref(root);
@@ -201,7 +187,7 @@ static void the_options_of_a_treatment_plan_what_it_promised(void **state)
     };
     int replayed = 0, combined = 0, alone = 0;
     for (size_t line = 0; line < sizeof lines / sizeof *lines; line++) {
-        json_t *root = run_json("plan", lines[line], 1);
+        json_t *root = run_json("plan --threads 1", lines[line], 1);
         const json_t *treatments = json_object_get(root, "treatments");
         for (size_t i = 0; i < json_array_size(treatments); i++) {
             const json_t *treatment = json_array_get(treatments, i);
@@ -210,9 +196,9 @@ static void the_options_of_a_treatment_plan_what_it_promised(void **state)
             if (!options)
                 continue;
             snprintf(arguments, sizeof arguments, "%s %s", lines[line], options);
-            json_t *again = run_json("plan", arguments, 1);
-            assert_int_equal(number(again, "smallest_budget_bytes"),
-                             number(treatment, "peak_bytes"));
+            json_t *again = run_json("plan --threads 1", arguments, 1);
+            assert_int_equal(json_number(again, "smallest_budget_bytes"),
+                             json_number(treatment, "peak_bytes"));
             json_decref(again);
             replayed++;
             combined += strcmp(options, "--optimizer sgd --update early --batch 1") == 0;
@@ -225,7 +211,7 @@ static void the_options_of_a_treatment_plan_what_it_promised(void **state)
 
 static bool has_alternative(const char *arguments, const char *wanted)
 {
-    json_t *root = run_json("plan", arguments, 0);
+    json_t *root = run_json("plan --threads 1", arguments, 0);
     const json_t *others = json_object_get(root, "alternatives");
     bool found = false;
     for (size_t i = 0; i < json_array_size(others); i++)
@@ -271,16 +257,16 @@ static void a_bill_is_held_against_its_targets_memory(void **state)
     snprintf(path, sizeof path, "%s/tiny.json", folder);
     assert_ok(plm_device_profile_save(&profile, path));
     snprintf(arguments, sizeof arguments, SMALL " --target %s", path);
-    json_t *root = run_json("bill", arguments, 1);
+    json_t *root = run_json("bill --threads 1", arguments, 1);
     assert_true(json_is_false(json_object_get(root, "fits")));
     json_decref(root);
     snprintf(arguments, sizeof arguments, "bill " SMALL " --target %s", path);
     assert_int_equal(run_program(arguments, to_error, output), 1);
     assert_non_null(strstr(output, "does not fit the 710.9 MiB of l4"));
-    root = run_json("bill", SMALL " --target rtx4090 --attention auto", 0);
+    root = run_json("bill --threads 1", SMALL " --target rtx4090 --attention auto", 0);
     assert_true(json_is_true(json_object_get(root, "fits")));
     json_decref(root);
-    root = run_json("curve", SMALL " --target rtx4090", 0);
+    root = run_json("curve --threads 1", SMALL " --target rtx4090", 0);
     json_decref(root);
 }
 
