@@ -23,21 +23,24 @@ static double rate_of(const plm_device_profile *profile, plm_dtype dtype)
     return rate > 0 ? rate : profile->product_flops[PLM_DTYPE_F32];
 }
 
+static double ideal_seconds(const plm_device_profile *profile, const plm_work *work)
+{
+    double computing = work->flops / rate_of(profile, work->dtype);
+    double moving = work->bytes / profile->bandwidth;
+    return computing > moving ? computing : moving;
+}
+
 double plm__op_ideal_seconds(const plm_device_profile *profile, const plm_graph *graph,
                              const plm_op *op)
 {
     plm_work work = plm__op_work(graph, op);
-    double computing = work.flops / rate_of(profile, work.dtype);
-    double moving = work.bytes / profile->bandwidth;
-    return computing > moving ? computing : moving;
+    return ideal_seconds(profile, &work);
 }
 
 /* That of the operation in the type it works in, else in any, else 1. */
-static double efficiency_of(const plm_device_profile *profile, const plm_graph *graph,
-                            const plm_op *op)
+static double efficiency_of(const plm_device_profile *profile, plm_op_kind kind, plm_dtype dtype)
 {
-    double own = profile->efficiency_of[plm__op_work(graph, op).dtype][op->kind];
-    double any = profile->efficiency[op->kind];
+    double own = profile->efficiency_of[dtype][kind], any = profile->efficiency[kind];
     return own > 0 ? own : any > 0 ? any : 1;
 }
 
@@ -45,7 +48,8 @@ int64_t plm__op_cost(const plm_device_profile *profile, const plm_graph *graph, 
 {
     if (!profile)
         profile = &relative;
-    double seconds = plm__op_ideal_seconds(profile, graph, op) / efficiency_of(profile, graph, op) +
+    plm_work work = plm__op_work(graph, op);
+    double seconds = ideal_seconds(profile, &work) / efficiency_of(profile, op->kind, work.dtype) +
                      profile->launch_seconds;
     double cost = seconds * PLM_COSTS_A_SECOND;
     return cost < COST_MAX ? (int64_t)cost : (int64_t)COST_MAX;

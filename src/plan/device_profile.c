@@ -93,6 +93,16 @@ static plm_status read_overhead(const char *what, const json_t *value, plm_devic
     return PLM_OK;
 }
 
+/* The dtype of that text, PLM_DTYPE_COUNT for none: no failure where a key may be something else.
+ */
+static int find_dtype(const char *text)
+{
+    int dtype = 0;
+    while (dtype < PLM_DTYPE_COUNT && strcmp(text, plm_dtype_text((plm_dtype)dtype)) != 0)
+        dtype++;
+    return dtype;
+}
+
 static plm_status read_products(const char *what, const json_t *value, plm_device_profile *profile)
 {
     const char *key;
@@ -100,9 +110,7 @@ static plm_status read_products(const char *what, const json_t *value, plm_devic
     PLM_FAIL_IF(!json_is_object(value), PLM_ERROR_ARGUMENT,
                 "%s: wanted product_flops as an object such as {\"fp32\": 1e11}", what);
     json_object_foreach ((json_t *)value, key, rate) {
-        int dtype = 0;
-        while (dtype < PLM_DTYPE_COUNT && strcmp(key, plm_dtype_text((plm_dtype)dtype)) != 0)
-            dtype++;
+        const int dtype = find_dtype(key);
         PLM_FAIL_IF(dtype == PLM_DTYPE_COUNT, PLM_ERROR_ARGUMENT,
                     "%s: product_flops of the unknown type '%.40s'", what, key);
         PLM_TRY(read_real(what, key, rate, false, &profile->product_flops[dtype]));
@@ -131,9 +139,8 @@ static plm_status read_shares(const char *what, const json_t *value, bool nested
                 "%s: wanted efficiency as an object such as {\"linear\": 0.9}", what);
     json_object_foreach ((json_t *)value, key, share) {
         char text[PLM_OP_KEY_TEXT];
-        int kind = 0, dtype = 0;
-        while (dtype < PLM_DTYPE_COUNT && strcmp(key, plm_dtype_text((plm_dtype)dtype)) != 0)
-            dtype++;
+        const int dtype = find_dtype(key);
+        int kind = 0;
         if (dtype < PLM_DTYPE_COUNT && !nested) {
             PLM_TRY(read_shares(what, share, true, profile->efficiency_of[dtype], profile));
             continue;

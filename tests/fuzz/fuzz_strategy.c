@@ -9,19 +9,13 @@
 #include <string.h>
 
 #include "fuzz/memory.h"
+#include "fuzz/told.h"
 #include "plimsoll/strategy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 /* Three bytes of JSON can be an empty object in an array, each with a table of its own. */
 enum { MEMORY_MULTIPLE = 256, MEMORY_BASE_BYTES = 64 * 1024 };
-
-static bool is_told_in_one_line(plm_status status)
-{
-    plm_error error;
-    plm_error_get(&error);
-    return error.status == status && error.message[0] && !strpbrk(error.message, "\n\r\033");
-}
 
 /* What is open is chosen before a strategy is written. */
 static void round_trip(plm_strategy *strategy)

@@ -7,8 +7,8 @@
  *     R           at the front: all dimensions that the other letters leave, as one
  *     *           any shape, with as many elements as every other *
  *     .           any shape
- *     # ! ~ ?     before it: int32; fp32; the type of gradients, fp32 or bf16; may be absent (rank
- * 0)
+ *     # ! ~       before it: int32; fp32; the type of gradients, fp32 or bf16
+ *     ?           before it: may be absent (rank 0)
  *
  * All other words are of one type, the precision: fp32, bf16 or fp16.
  *
@@ -92,7 +92,7 @@ static plm_status bind(check *c, char letter, int64_t extent)
 static plm_status check_dtype(check *c, const plm_operand *operand, char mark)
 {
     const plm_dtype found = operand->dtype;
-    bool real = found == PLM_DTYPE_F32 || found == PLM_DTYPE_BF16 || found == PLM_DTYPE_F16;
+    bool real = plm_dtype_is_real(found);
     if (mark == 0 && real && !c->first)
         c->first = operand;
     bool right = mark == '#'   ? found == PLM_DTYPE_I32
