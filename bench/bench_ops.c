@@ -65,17 +65,17 @@ static int64_t now_ns(int threads)
 {
     struct timespec used;
     if (threads > 1 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
-        return plm_clock_ns();
+        return plm__clock_ns();
     return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
 }
 
 /* Runs `once` until the time is used. */
 static timing repeat(void (*once)(void *context), void *context, int threads)
 {
-    int64_t ns[RUNS_MAX], begin = plm_clock_ns();
+    int64_t ns[RUNS_MAX], begin = plm__clock_ns();
     int count = 0;
     once(context); /* warm */
-    while (count < RUNS_MAX && (count < RUNS_MIN || plm_clock_ns() - begin < run_budget_ns)) {
+    while (count < RUNS_MAX && (count < RUNS_MIN || plm__clock_ns() - begin < run_budget_ns)) {
         int64_t start = now_ns(threads);
         once(context);
         ns[count++] = now_ns(threads) - start;
@@ -105,7 +105,7 @@ typedef struct copy_run {
 static void copy_once(void *context)
 {
     copy_run *run = context;
-    size_t piece = plm_granules(run->bytes / (size_t)run->threads);
+    size_t piece = plm__granules(run->bytes / (size_t)run->threads);
 #pragma omp parallel for num_threads(run->threads)
     for (int i = 0; i < run->threads; i++) {
         size_t at = piece * (size_t)i, left = at < run->bytes ? run->bytes - at : 0;
@@ -131,7 +131,7 @@ static size_t place(const bench *b, const bench_row *row, op_types types, op_run
             else
                 set_value(operand, e, (float)(e * 31 % 1009) * 0.001f - 0.3f);
         size_t bytes = (size_t)count * element_bytes(operand);
-        at += plm_granules(bytes);
+        at += plm__granules(bytes);
         bool effect = i >= PLM_OP_INPUTS_MAX + PLM_OP_OUTPUTS_MAX;
         moved += bytes * (effect && row->accumulate ? 2 : 1);
     }
@@ -148,9 +148,9 @@ static void tame(const bench_row *row, op_run *run)
     int input = row->kind == PLM_OP_ATTENTION_GRAD       ? 3
                 : row->kind == PLM_OP_CROSS_ENTROPY_GRAD ? 2
                                                          : -1;
-    for (int64_t e = 0; input >= 0 && e < plm_operand_count(&run->launch.in[input]); e++)
+    for (int64_t e = 0; input >= 0 && e < plm__operand_count(&run->launch.in[input]); e++)
         ((float *)run->launch.in[input].data)[e] = 10.0f;
-    for (int64_t e = 0; row->kind == PLM_OP_ADAMW && e < plm_operand_count(&run->launch.effect[2]);
+    for (int64_t e = 0; row->kind == PLM_OP_ADAMW && e < plm__operand_count(&run->launch.effect[2]);
          e++)
         ((float *)run->launch.effect[2].data)[e] = 0.01f;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packing of GPT-like training steps: how close to the bound, how fast. Times are of plm_pack
+ * Packing of GPT-like training steps: how close to the bound, how fast. Times are of plm__pack
  * alone, in CPU time of this thread so that neighbours on the machine disturb it less: the best and
  * the median of several runs.
  */
@@ -27,10 +27,10 @@ static plm_status time_pack(const gpt_shape *shape, const plm_pack_item *items, 
     double us[RUNS];
     for (int run = 0; run < RUNS; run++) {
         double begin = cpu_us();
-        PLM_TRY(plm_pack(items, count, offsets, &total));
+        PLM_TRY(plm__pack(items, count, offsets, &total));
         us[run] = cpu_us() - begin;
     }
-    PLM_TRY(plm_pack_bound(items, count, &bound, NULL));
+    PLM_TRY(plm__pack_bound(items, count, &bound, NULL));
     qsort(us, RUNS, sizeof *us, ascending);
     char bound_text[PLM_SIZE_TEXT], total_text[PLM_SIZE_TEXT];
     printf("%6d %6d %6d  %-5s %-9s %6lld %12s %12s %9.6f %9.1f %9.1f\n", shape->layers,
@@ -48,14 +48,14 @@ static plm_status bench_shape(const gpt_shape *shape)
     size_t *offsets = NULL;
     size_t count_max = (size_t)gpt_items_max(shape);
     plm_status status;
-    PLM_TRY_DONE(plm_host_alloc(count_max * sizeof *items, &items));
-    PLM_TRY_DONE(plm_host_alloc((size_t)shape->layers * sizeof *kept, &kept));
-    PLM_TRY_DONE(plm_host_alloc(count_max * sizeof *offsets, &offsets));
+    PLM_TRY_DONE(plm__host_alloc(count_max * sizeof *items, &items));
+    PLM_TRY_DONE(plm__host_alloc((size_t)shape->layers * sizeof *kept, &kept));
+    PLM_TRY_DONE(plm__host_alloc(count_max * sizeof *offsets, &offsets));
     PLM_TRY_DONE(time_pack(shape, items, gpt_make_items(shape, items, kept), offsets));
 done:
-    plm_host_free(offsets);
-    plm_host_free(kept);
-    plm_host_free(items);
+    plm__host_free(offsets);
+    plm__host_free(kept);
+    plm__host_free(items);
     return status;
 }
 

@@ -36,7 +36,7 @@ static void die_unless(plm_status status)
 /* Microseconds since *start, which becomes now. */
 static double lap(int64_t *start)
 {
-    int64_t now = plm_clock_ns();
+    int64_t now = plm__clock_ns();
     double us = (double)(now - *start) / 1000;
     *start = now;
     return us;
@@ -55,12 +55,12 @@ static plm_graph *build(const plm_job *job, const plm_strategy *strategy)
     die_unless(plm_graph_create(strategy, &graph));
     for (int program = PLM_PROGRAM_FIRST; program <= PLM_PROGRAM_NEXT; program++) {
         build_program(graph, job, (plm_program)program, strategy->micro_batch);
-        die_unless(plm_pass_backward(graph));
+        die_unless(plm__pass_backward(graph));
     }
-    die_unless(plm_pass_update(graph, job->optimizer));
+    die_unless(plm__pass_update(graph, job->optimizer));
     build_program(graph, job, PLM_PROGRAM_EVALUATE, strategy->micro_batch);
     build_program(graph, job, PLM_PROGRAM_GENERATE, 1);
-    die_unless(plm_pass_initialize(graph));
+    die_unless(plm__pass_initialize(graph));
     return graph;
 }
 
@@ -90,18 +90,18 @@ static void measure_parts(const plm_job *job, const plm_strategy *strategy, plm_
 {
     plm_place *places = NULL;
     plm_workspace *workspaces = NULL;
-    int64_t start = plm_clock_ns();
+    int64_t start = plm__clock_ns();
     plm_graph *graph = build(job, strategy);
     s->us[BUILD][round] = lap(&start);
-    die_unless(plm_host_alloc((size_t)graph->storages.count * sizeof *places, &places));
-    die_unless(plm_host_alloc((size_t)graph->ops.count * sizeof *workspaces, &workspaces));
+    die_unless(plm__host_alloc((size_t)graph->storages.count * sizeof *places, &places));
+    die_unless(plm__host_alloc((size_t)graph->ops.count * sizeof *workspaces, &workspaces));
     lap(&start);
     ask(graph, device, workspaces);
     s->us[WORKSPACES][round] = lap(&start);
     place(graph, places, workspaces);
     s->us[PLACE][round] = lap(&start);
-    plm_host_free(workspaces);
-    plm_host_free(places);
+    plm__host_free(workspaces);
+    plm__host_free(places);
     plm_graph_destroy(graph);
 }
 
@@ -111,7 +111,7 @@ static void measure_whole(const plm_job *job, const plm_strategy *strategy, plm_
     plm_plan *plan = NULL;
     plm_bill *bill = NULL;
     char *line = NULL;
-    int64_t start = plm_clock_ns();
+    int64_t start = plm__clock_ns();
     die_unless(plm_plan_create(job, strategy, device, &plan));
     s->us[PLAN][round] = lap(&start);
     die_unless(plm_plan_bill(plan, "", 0, &bill));
@@ -134,13 +134,13 @@ static void add_row(plm_table *table, const char *name, const plm_job *job, plm_
         measure_whole(job, &strategy, device, round, &s);
         measure_parts(job, &strategy, device, round, &s);
     }
-    plm_table_row(table, PLM_TABLE_PLAIN);
-    plm_table_cell(table, "%s", name);
-    plm_table_cell(table, "%s", plm_attention_text(form));
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__table_cell(table, "%s", name);
+    plm__table_cell(table, "%s", plm_attention_text(form));
     for (int part = 0; part < PART_COUNT; part++) {
         qsort(s.us[part], ROUNDS, sizeof s.us[part][0], ascending);
         double best = s.us[part][0], median = s.us[part][ROUNDS / 2];
-        plm_table_cell(table, "%.0f +%.0f %%", best, 100 * (median / best - 1));
+        plm__table_cell(table, "%.0f +%.0f %%", best, 100 * (median / best - 1));
     }
 }
 
@@ -181,12 +181,12 @@ int main(void)
     plm_table table;
     plm_text text = {0};
     die_unless(plm_device_create_cpu(0, 0, &device));
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     fill(&table, device);
-    die_unless(plm_table_render(&table, (plm_table_style){0}, &text));
+    die_unless(plm__table_render(&table, (plm_table_style){0}, &text));
     fputs(text.items, stdout);
-    plm_text_fini(&text);
-    plm_table_fini(&table);
+    plm__text_fini(&text);
+    plm__table_fini(&table);
     plm_device_destroy(device);
     return 0;
 }

@@ -34,7 +34,7 @@ static void must(plm_status status)
 static uint32_t random_word(pool_bench *bench)
 {
     uint64_t index = bench->next++;
-    return plm_philox_at(1, 0, 0, index / 4).word[index % 4];
+    return plm__philox_at(1, 0, 0, index / 4).word[index % 4];
 }
 
 static size_t same_small(pool_bench *bench)
@@ -59,7 +59,7 @@ static size_t any_size(pool_bench *bench)
 static uint64_t allocate(pool_bench *bench, size_t bytes)
 {
     plm_pool_grant grant;
-    must(plm_pool_alloc(bench->pool, &(plm_pool_request){.bytes = bytes}, &grant));
+    must(plm__pool_alloc(bench->pool, &(plm_pool_request){.bytes = bytes}, &grant));
     return grant.address;
 }
 
@@ -74,16 +74,16 @@ static double round_of(pool_bench *bench, size_t (*size_of)(pool_bench *), bool 
         sizes[i] = size_of(bench);
         places[i] = is_random ? random_word(bench) % LIVE : 0;
     }
-    int64_t start = plm_clock_ns();
+    int64_t start = plm__clock_ns();
     for (int i = 0; i < PAIRS; i++) {
         if (is_random) {
-            must(plm_pool_free(bench->pool, bench->live[places[i]], NULL));
+            must(plm__pool_free(bench->pool, bench->live[places[i]], NULL));
             bench->live[places[i]] = allocate(bench, sizes[i]);
         } else {
-            must(plm_pool_free(bench->pool, allocate(bench, sizes[i]), NULL));
+            must(plm__pool_free(bench->pool, allocate(bench, sizes[i]), NULL));
         }
     }
-    double nanoseconds = (double)(plm_clock_ns() - start) / PAIRS;
+    double nanoseconds = (double)(plm__clock_ns() - start) / PAIRS;
     free(sizes);
     free(places);
     return nanoseconds;
@@ -93,10 +93,10 @@ static void measure(plm_pool_policy policy, bool is_expandable, const char *what
                     size_t (*size_of)(pool_bench *), bool is_random)
 {
     pool_bench bench = {0};
-    plm_space_init(&bench.space, (size_t)80 << 30);
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm__space_init(&bench.space, (size_t)80 << 30);
+    plm_pool_settings settings = plm__pool_settings_default();
     settings.expandable_segments = is_expandable;
-    must(plm_pool_create(policy, &bench.space.source, &settings, &bench.pool));
+    must(plm__pool_create(policy, &bench.space.source, &settings, &bench.pool));
     for (int i = 0; i < LIVE; i++)
         bench.live[i] = allocate(&bench, size_of(&bench));
     double times[ROUNDS];
@@ -104,10 +104,10 @@ static void measure(plm_pool_policy policy, bool is_expandable, const char *what
     for (int i = 0; i < ROUNDS; i++)
         times[i] = round_of(&bench, size_of, is_random);
     qsort(times, ROUNDS, sizeof *times, ascending);
-    printf("%-8s %-11s %-28s %8.1f %8.1f %8.1f\n", plm_pool_policy_name(policy),
+    printf("%-8s %-11s %-28s %8.1f %8.1f %8.1f\n", plm__pool_policy_name(policy),
            is_expandable ? "expandable" : "", what, times[0], times[ROUNDS / 2], times[ROUNDS - 1]);
-    plm_pool_destroy(bench.pool);
-    plm_space_fini(&bench.space);
+    plm__pool_destroy(bench.pool);
+    plm__space_fini(&bench.space);
 }
 
 int main(void)

@@ -71,21 +71,21 @@ static double measure(const plm_plan *plan, plm_device *device, int threads, dou
     int updates = 0;
     if (s.strategy.update == PLM_UPDATE_EARLY)
         hyper.clip_norm = 0;
-    check(plm_host_alloc(count * sizeof *ids, &ids));
+    check(plm__host_alloc(count * sizeof *ids, &ids));
     for (size_t i = 0; i < count; i++)
         ids[i] = (int32_t)(i * 2654435761u % 509);
     check(plm_session_create(plan, device, 1, &session));
     check(plm_session_step(session, 0, &hyper, s.batch, ids, ids, &result));
-    for (int64_t began_ns = plm_clock_ns();
+    for (int64_t began_ns = plm__clock_ns();
          updates < UPDATES_MIN ||
-         (updates < UPDATES_MAX && plm_clock_ns() - began_ns < case_budget_ns);
+         (updates < UPDATES_MAX && plm__clock_ns() - began_ns < case_budget_ns);
          updates++) {
         double began = seconds_now(threads);
         check(plm_session_step(session, updates + 1, &hyper, s.batch, ids, ids, &result));
         seconds[updates] = seconds_now(threads) - began;
     }
     plm_session_destroy(session);
-    plm_host_free(ids);
+    plm__host_free(ids);
     qsort(seconds, (size_t)updates, sizeof *seconds, ascending);
     *above = seconds[updates / 2] / seconds[0] - 1;
     return seconds[0];

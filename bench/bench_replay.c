@@ -33,22 +33,22 @@ static plm_text read_plain(const char *path)
 {
     plm_text plain = {0};
     plm_stream stream;
-    stop_if(plm_stream_open(path, &stream) != PLM_OK, "cannot open");
+    stop_if(plm__stream_open(path, &stream) != PLM_OK, "cannot open");
     for (;;) {
-        stop_if(plm_stream_fill(&stream, 1) != PLM_OK, "cannot read");
-        if (plm_stream_left(&stream) == 0)
+        stop_if(plm__stream_fill(&stream, 1) != PLM_OK, "cannot read");
+        if (plm__stream_left(&stream) == 0)
             break;
-        plm_text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm_stream_left(&stream));
+        plm__text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm__stream_left(&stream));
         stream.next = stream.end;
     }
-    plm_stream_close(&stream);
-    stop_if(plm_text_status(&plain) != PLM_OK, "out of memory");
+    plm__stream_close(&stream);
+    stop_if(plm__text_status(&plain) != PLM_OK, "out of memory");
     return plain;
 }
 
 static void keep_best(double *best, int64_t start)
 {
-    double seconds = (double)(plm_clock_ns() - start) * 1e-9;
+    double seconds = (double)(plm__clock_ns() - start) * 1e-9;
     if (*best == 0 || seconds < *best)
         *best = seconds;
 }
@@ -59,27 +59,27 @@ static void measure(const char *path, const plm_text *plain, times *best)
     plm_findings *findings = NULL;
     plm_checklist *list = NULL;
     plm_replay_result result;
-    int64_t count, start = plm_clock_ns();
+    int64_t count, start = plm__clock_ns();
     stop_if(plm_snapshot_read(path, &snapshot) != PLM_OK, "cannot read");
     keep_best(&best->read, start);
     plm_snapshot_destroy(snapshot);
-    start = plm_clock_ns();
+    start = plm__clock_ns();
     stop_if(plm_snapshot_read_bytes(path, plain->items, (size_t)plain->count, &snapshot) != PLM_OK,
             "cannot read");
     keep_best(&best->read_plain, start);
     best->events = plm_snapshot_devices(snapshot, &count)->trace_entries;
-    start = plm_clock_ns();
+    start = plm__clock_ns();
     stop_if(plm_replay_run(snapshot, 0, &(plm_replay_case){0}, &result) != PLM_OK, "no replay");
     keep_best(&best->replay, start);
-    start = plm_clock_ns();
+    start = plm__clock_ns();
     plm_replay_case mapped = {.policy = PLM_REPLAY_MAPPED};
     stop_if(plm_replay_run(snapshot, 0, &mapped, &result) != PLM_OK, "no replay");
     keep_best(&best->replay_mapped, start);
-    start = plm_clock_ns();
+    start = plm__clock_ns();
     stop_if(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings) != PLM_OK,
             "no findings");
     keep_best(&best->find, start);
-    start = plm_clock_ns();
+    start = plm__clock_ns();
     stop_if(plm_checklist_create(findings, &list) != PLM_OK, "no checklist");
     keep_best(&best->ask, start);
     plm_checklist_destroy(list);
@@ -105,6 +105,6 @@ int main(int argc, char **argv)
     printf("  replay, mapped                 %7.1f ms\n", best.replay_mapped * 1e3);
     printf("  file to findings and one more replay  %.1f ms\n",
            (best.read + best.find + best.replay) * 1e3);
-    plm_text_fini(&plain);
+    plm__text_fini(&plain);
     return 0;
 }

@@ -97,14 +97,14 @@ static plm_trace *repeat(const plm_trace *from, int64_t wanted)
     const plm_event *events = plm_trace_events(from, &count);
     for (int64_t i = 0; i < count; i++)
         blocks = events[i].block >= blocks ? events[i].block + 1 : blocks;
-    must(plm_host_alloc((size_t)blocks * sizeof *live, &live));
+    must(plm__host_alloc((size_t)blocks * sizeof *live, &live));
     must(plm_trace_create(&to));
     carry_owners(from, to);
     for (int64_t round = 0; told < wanted; round++) {
         time = tell_round(events, count, blocks, round, time, live, to);
         plm_trace_events(to, &told);
     }
-    plm_host_free(live);
+    plm__host_free(live);
     return to;
 }
 
@@ -118,7 +118,7 @@ static double resident_mib(void)
 static void tell(const char *what, const char *path, int64_t began, double resident)
 {
     struct stat about;
-    double seconds = (double)(plm_clock_ns() - began) * 1e-9;
+    double seconds = (double)(plm__clock_ns() - began) * 1e-9;
     if (stat(path, &about) != 0)
         exit(1);
     printf("%-10s %7.3f s  %8.2f MB of file  %6.1f MiB more resident\n", what, seconds,
@@ -139,15 +139,15 @@ int main(int argc, char **argv)
         .trace = repeat(plm_snapshot_devices(snapshot, &count)->trace, wanted), .timed = true};
     plm_trace_events(source.trace, &count);
     printf("%lld events, %.1f MiB of trace\n", (long long)count,
-           (double)plm_host_stats_get().live_bytes / 1048576);
+           (double)plm__host_stats_get().live_bytes / 1048576);
     double resident = resident_mib();
-    int64_t began = plm_clock_ns();
+    int64_t began = plm__clock_ns();
     must(plm_export_page(kept ? kept : path, "many events", &source, 1));
     tell("page", kept ? kept : path, began, resident);
-    began = plm_clock_ns();
+    began = plm__clock_ns();
     must(plm_export_perfetto(path, &source, 1));
     tell("perfetto", path, began, resident);
-    began = plm_clock_ns();
+    began = plm__clock_ns();
     must(plm_export_snapshot(path, &source, 1));
     tell("pickle", path, began, resident);
     unlink(path);

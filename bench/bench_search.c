@@ -23,7 +23,7 @@ static void die_unless(plm_status status)
 
 static double lap_ms(int64_t *start)
 {
-    int64_t now = plm_clock_ns(), since = now - *start;
+    int64_t now = plm__clock_ns(), since = now - *start;
     *start = now;
     return (double)since * 1e-6;
 }
@@ -44,7 +44,7 @@ static void measure(const char *name, int64_t batch, plm_device *device)
                    .trains = true,
                    .evaluates = true,
                    .generates = true};
-    int64_t start = plm_clock_ns();
+    int64_t start = plm__clock_ns();
     die_unless(plm_search_create(&job, &strategy, device, &search));
     double price = lap_ms(&start);
     die_unless(plm_search_smallest(search, &smallest));

@@ -113,11 +113,11 @@ static double time_copy(bench *b)
     int threads = b->device->threads;
     char *from = (char *)b->arena, *to = from + copy_bytes;
     size_t piece = copy_bytes / (size_t)threads;
-    int64_t begin = plm_clock_ns();
+    int64_t begin = plm__clock_ns();
 #pragma omp parallel for num_threads(threads)
     for (int i = 0; i < threads; i++)
         memcpy(to + piece * (size_t)i, from + piece * (size_t)i, piece);
-    return (double)(plm_clock_ns() - begin) * 1e-9;
+    return (double)(plm__clock_ns() - begin) * 1e-9;
 }
 
 static double token_operations(const bench_case *c, const plm_model *m)
@@ -220,7 +220,7 @@ static plm_plan *plan_case(const bench *b, const bench_case *c, const plm_model 
                    .trains = true};
     plm_strategy strategy = plm_strategy_default();
     plm_plan *plan = NULL;
-    int64_t begin = plm_clock_ns();
+    int64_t begin = plm__clock_ns();
     if (c->budget_bytes > 0) {
         check(plm_plan_for_budget(&job, &strategy, b->device, c->budget_bytes, NULL, &plan));
     } else {
@@ -228,7 +228,7 @@ static plm_plan *plan_case(const bench *b, const bench_case *c, const plm_model 
         strategy.head_chunks = 1;
         check(plm_plan_create(&job, &strategy, b->device, &plan));
     }
-    *seconds = (double)(plm_clock_ns() - begin) * 1e-9;
+    *seconds = (double)(plm__clock_ns() - begin) * 1e-9;
     return plan;
 }
 
@@ -249,15 +249,15 @@ static void measure(bench *b, const bench_case *c, const plm_model *m, const plm
     plm_profile *profile = NULL;
     int32_t *ids = NULL;
     int64_t count = c->batch * c->sequence;
-    check(plm_host_alloc(2 * (size_t)count * sizeof *ids, &ids));
+    check(plm__host_alloc(2 * (size_t)count * sizeof *ids, &ids));
     draw(m, count, ids, ids + count);
     check(plm_session_create(plan, b->device, 1, &session));
     check(plm_profile_create(plan, b->device, &profile));
     plm_session_profile(session, profile);
     time_step(c, session, 0, ids, ids + count, b->device->threads); /* warm */
-    int64_t begin = plm_clock_ns();
+    int64_t begin = plm__clock_ns();
     for (int i = 0; i < ROUNDS_MAX; i++) {
-        if (i >= ROUNDS_MIN && plm_clock_ns() - begin > round_budget_ns)
+        if (i >= ROUNDS_MIN && plm__clock_ns() - begin > round_budget_ns)
             break;
         cubes.seconds[cubes.count++] = time_cube(b);
         copies.seconds[copies.count++] = time_copy(b);
@@ -267,7 +267,7 @@ static void measure(bench *b, const bench_case *c, const plm_model *m, const plm
     print_row(b, c, token_operations(c, m), &steps, &cubes, &copies, profile);
     plm_profile_destroy(profile);
     plm_session_destroy(session);
-    plm_host_free(ids);
+    plm__host_free(ids);
 }
 
 static void run_case(bench *b, const bench_case *c)

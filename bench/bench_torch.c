@@ -34,14 +34,14 @@ static plm_text read_plain(const char *path)
 {
     plm_text plain = {0};
     plm_stream stream;
-    stop_if(plm_stream_open(path, &stream) != PLM_OK, "cannot open");
+    stop_if(plm__stream_open(path, &stream) != PLM_OK, "cannot open");
     do {
-        stop_if(plm_stream_fill(&stream, 1) != PLM_OK, "cannot read");
-        plm_text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm_stream_left(&stream));
+        stop_if(plm__stream_fill(&stream, 1) != PLM_OK, "cannot read");
+        plm__text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm__stream_left(&stream));
         stream.next = stream.end;
-        stop_if(plm_stream_fill(&stream, 1) != PLM_OK, "cannot read");
-    } while (plm_stream_left(&stream) > 0);
-    plm_stream_close(&stream);
+        stop_if(plm__stream_fill(&stream, 1) != PLM_OK, "cannot read");
+    } while (plm__stream_left(&stream) > 0);
+    plm__stream_close(&stream);
     return plain;
 }
 
@@ -87,14 +87,14 @@ static plm_text copy_pickle(const plm_text *plain, bool explicit)
         if (bytes[at] == 0x94 && explicit) {
             const char put[5] = {'r', (char)slot, (char)(slot >> 8), (char)(slot >> 16),
                                  (char)(slot >> 24)};
-            plm_text_add_bytes(&copy, put, sizeof put);
+            plm__text_add_bytes(&copy, put, sizeof put);
         } else if (bytes[at] != 0x95) {
-            plm_text_add_bytes(&copy, plain->items + at, count);
+            plm__text_add_bytes(&copy, plain->items + at, count);
         }
         slot += bytes[at] == 0x94;
         at += count;
     }
-    stop_if(plm_text_status(&copy) != PLM_OK, "out of memory");
+    stop_if(plm__text_status(&copy) != PLM_OK, "out of memory");
     return copy;
 }
 
@@ -156,9 +156,9 @@ static int64_t write_large(const char *recording, int64_t wanted, int file)
         write_all(file, filling.items + filling_first, last - filling_first);
     write_all(file, frame.items + end, frame.count - end);
     int64_t bytes = frame.count + repeats * (last - filling_first);
-    plm_text_fini(&frame);
-    plm_text_fini(&filling);
-    plm_text_fini(&plain);
+    plm__text_fini(&frame);
+    plm__text_fini(&filling);
+    plm__text_fini(&plain);
     return bytes;
 }
 
@@ -183,9 +183,9 @@ static void time_reading(const char *path, int64_t bytes)
     for (int i = 0; i < 3; i++) {
         plm_snapshot *snapshot = NULL;
         clock_t processor = clock();
-        int64_t start = plm_clock_ns();
+        int64_t start = plm__clock_ns();
         stop_if(plm_snapshot_read(path, &snapshot) != PLM_OK, "cannot read");
-        double seconds = (double)(plm_clock_ns() - start) / 1e9;
+        double seconds = (double)(plm__clock_ns() - start) / 1e9;
         const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &devices_count);
         for (int64_t d = 0, sum = 0; d < devices_count; d++)
             entries = sum += devices[d].trace_entries;

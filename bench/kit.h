@@ -26,7 +26,7 @@ static inline double seconds_now(int threads)
 {
     struct timespec used;
     if (threads > 1 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
-        return (double)plm_clock_ns() * 1e-9;
+        return (double)plm__clock_ns() * 1e-9;
     return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 

@@ -10,7 +10,7 @@
 
 enum { LARGE_BYTES = 64 * 1024 * 1024 };
 
-plm_status plm_array_grow(void *items, int64_t *capacity, int64_t wanted, size_t item_bytes)
+plm_status plm__array_grow(void *items, int64_t *capacity, int64_t wanted, size_t item_bytes)
 {
     if (wanted <= *capacity)
         return PLM_OK;
@@ -18,8 +18,8 @@ plm_status plm_array_grow(void *items, int64_t *capacity, int64_t wanted, size_t
     while (grown < wanted)
         grown += (size_t)grown > LARGE_BYTES / item_bytes ? grown / 16 : grown;
     size_t bytes;
-    PLM_TRY(plm_mul_bytes((size_t)grown, item_bytes, &bytes));
-    PLM_TRY(plm_host_realloc(bytes, items));
+    PLM_TRY(plm__mul_bytes((size_t)grown, item_bytes, &bytes));
+    PLM_TRY(plm__host_realloc(bytes, items));
     *capacity = grown;
     return PLM_OK;
 }

@@ -23,7 +23,7 @@
 
 /* Room for `wanted` items in all; evaluates to a status. */
 #define PLM_ARRAY_RESERVE(array, wanted)                                                           \
-    plm_array_grow(&(array)->items, &(array)->capacity, (wanted), sizeof *(array)->items)
+    plm__array_grow(&(array)->items, &(array)->capacity, (wanted), sizeof *(array)->items)
 
 /* Appends `value`; evaluates to a status. */
 #define PLM_ARRAY_PUSH(array, ...)                                                                 \
@@ -33,14 +33,14 @@
 
 #define PLM_ARRAY_FREE(array)                                                                      \
     do {                                                                                           \
-        plm_host_free((array)->items);                                                             \
+        plm__host_free((array)->items);                                                            \
         (array)->items = NULL;                                                                     \
         (array)->count = (array)->capacity = 0;                                                    \
     } while (0)
 
 /* Doubles the capacity until it holds `wanted` items. `items` is the address of the item pointer.
  */
-PLM_MUST_USE plm_status plm_array_grow(void *items, int64_t *capacity, int64_t wanted,
-                                       size_t item_bytes);
+PLM_MUST_USE plm_status plm__array_grow(void *items, int64_t *capacity, int64_t wanted,
+                                        size_t item_bytes);
 
 #endif

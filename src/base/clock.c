@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-int64_t plm_clock_ns(void)
+int64_t plm__clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

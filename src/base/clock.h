@@ -6,6 +6,6 @@
 #include <stdint.h>
 
 /* Nanoseconds since some fixed instant; never goes back. */
-int64_t plm_clock_ns(void);
+int64_t plm__clock_ns(void);
 
 #endif

@@ -62,6 +62,6 @@ plm_status plm_dtype_bytes(plm_dtype dtype, int64_t elements, size_t *bytes)
     PLM_FAIL_IF(elements < 0 || elements % dtypes[dtype].block_elements != 0, PLM_ERROR_ARGUMENT,
                 "wanted a multiple of %" PRId64 " elements of %s, found %" PRId64,
                 dtypes[dtype].block_elements, dtypes[dtype].text, elements);
-    return plm_mul_bytes((size_t)(elements / dtypes[dtype].block_elements),
-                         dtypes[dtype].block_bytes, bytes);
+    return plm__mul_bytes((size_t)(elements / dtypes[dtype].block_elements),
+                          dtypes[dtype].block_bytes, bytes);
 }

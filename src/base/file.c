@@ -11,11 +11,11 @@
 
 #include "base/file_calls.h"
 
-plm_status plm_file_failed(const char *verb, const char *path)
+plm_status plm__file_failed(const char *verb, const char *path)
 {
     int error = errno;
     plm_status status = plm_fail(PLM_ERROR_IO, "cannot %s '%s': %s", verb, path, strerror(error));
-    plm_fail_system(error);
+    plm__fail_system(error);
     return status;
 }
 
@@ -27,8 +27,8 @@ static const char *kind_of(const struct stat *about)
 static plm_status measure_open(int descriptor, const char *path, size_t *byte_count)
 {
     struct stat about;
-    if (plm_file_calls_get()->status(descriptor, &about) != 0)
-        return plm_file_failed("read", path);
+    if (plm__file_calls_get()->status(descriptor, &about) != 0)
+        return plm__file_failed("read", path);
     PLM_FAIL_IF(!S_ISREG(about.st_mode), PLM_ERROR_IO, "cannot read '%s': wanted a file, found %s",
                 path, kind_of(&about));
     *byte_count = (size_t)about.st_size;
@@ -38,8 +38,8 @@ static plm_status measure_open(int descriptor, const char *path, size_t *byte_co
 /* A pipe that nobody writes to is told as what it is, not waited for. */
 static plm_status open_to_read(const char *path, int *descriptor)
 {
-    *descriptor = plm_file_calls_get()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    return *descriptor < 0 ? plm_file_failed("open", path) : PLM_OK;
+    *descriptor = plm__file_calls_get()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    return *descriptor < 0 ? plm__file_failed("open", path) : PLM_OK;
 }
 
 static plm_status map_open(int descriptor, const char *path, plm_file *file)
@@ -48,37 +48,37 @@ static plm_status map_open(int descriptor, const char *path, plm_file *file)
     PLM_TRY(measure_open(descriptor, path, &byte_count));
     void *bytes = NULL;
     if (byte_count > 0) {
-        bytes = plm_file_calls_get()->map(descriptor, byte_count);
+        bytes = plm__file_calls_get()->map(descriptor, byte_count);
         if (bytes == MAP_FAILED)
-            return plm_file_failed("map", path);
+            return plm__file_failed("map", path);
     }
     *file = (plm_file){.bytes = bytes, .byte_count = byte_count};
     return PLM_OK;
 }
 
-plm_status plm_file_map(const char *path, plm_file *file)
+plm_status plm__file_map(const char *path, plm_file *file)
 {
     int descriptor;
     PLM_TRY(open_to_read(path, &descriptor));
     plm_status status = map_open(descriptor, path, file);
-    plm_file_calls_get()->close(descriptor); /* nothing was written: nothing can be lost */
+    plm__file_calls_get()->close(descriptor); /* nothing was written: nothing can be lost */
     return status;
 }
 
-void plm_file_unmap(plm_file *file)
+void plm__file_unmap(plm_file *file)
 {
     if (file->bytes)
         munmap((void *)file->bytes, file->byte_count);
     *file = (plm_file){0};
 }
 
-plm_status plm_file_open(const char *path, plm_file_reader *reader)
+plm_status plm__file_open(const char *path, plm_file_reader *reader)
 {
     plm_file_reader opened = {.is_open = true};
     PLM_TRY(open_to_read(path, &opened.descriptor));
     plm_status status = measure_open(opened.descriptor, path, &opened.byte_count);
     if (status != PLM_OK) {
-        plm_file_calls_get()->close(opened.descriptor);
+        plm__file_calls_get()->close(opened.descriptor);
         return status;
     }
     snprintf(opened.path, sizeof opened.path, "%s", path);
@@ -86,16 +86,16 @@ plm_status plm_file_open(const char *path, plm_file_reader *reader)
     return PLM_OK;
 }
 
-plm_status plm_file_read_at(const plm_file_reader *reader, size_t offset, void *bytes,
-                            size_t byte_count)
+plm_status plm__file_read_at(const plm_file_reader *reader, size_t offset, void *bytes,
+                             size_t byte_count)
 {
     for (size_t done = 0; done < byte_count;) {
-        ssize_t more = plm_file_calls_get()->read_at(reader->descriptor, (char *)bytes + done,
-                                                     byte_count - done, (off_t)(offset + done));
+        ssize_t more = plm__file_calls_get()->read_at(reader->descriptor, (char *)bytes + done,
+                                                      byte_count - done, (off_t)(offset + done));
         if (more < 0 && errno == EINTR)
             continue;
         if (more < 0)
-            return plm_file_failed("read", reader->path);
+            return plm__file_failed("read", reader->path);
         PLM_FAIL_IF(more == 0, PLM_ERROR_IO,
                     "'%s' is shorter than it was: wanted the %zu bytes that it had when it was "
                     "opened, found its end at byte %zu",
@@ -105,16 +105,16 @@ plm_status plm_file_read_at(const plm_file_reader *reader, size_t offset, void *
     return PLM_OK;
 }
 
-void plm_file_close(plm_file_reader *reader)
+void plm__file_close(plm_file_reader *reader)
 {
     if (reader->is_open)
-        plm_file_calls_get()->close(reader->descriptor);
+        plm__file_calls_get()->close(reader->descriptor);
     *reader = (plm_file_reader){0};
 }
 
-size_t plm_file_read_start(const char *path, char *text, size_t room)
+size_t plm__file_read_start(const char *path, char *text, size_t room)
 {
-    const plm_file_calls *calls = plm_file_calls_get();
+    const plm_file_calls *calls = plm__file_calls_get();
     size_t count = 0;
     int descriptor = calls->open(path, O_RDONLY | O_CLOEXEC, 0);
     while (descriptor >= 0 && count < room - 1) {
@@ -131,22 +131,22 @@ size_t plm_file_read_start(const char *path, char *text, size_t room)
     return count;
 }
 
-bool plm_file_remove(const char *path)
+bool plm__file_remove(const char *path)
 {
-    return plm_file_calls_get()->remove(path) == 0;
+    return plm__file_calls_get()->remove(path) == 0;
 }
 
 /* A rename puts a file in the place of anything but a folder, /dev/null too: only a file makes
  * room. Looking opens nothing, so it waits for no pipe and asks for no permission. */
 static plm_status make_sure_of_room(const char *path)
 {
-    const plm_file_calls *calls = plm_file_calls_get();
+    const plm_file_calls *calls = plm__file_calls_get();
     struct stat about;
     int descriptor = calls->open(path, O_PATH | O_CLOEXEC, 0);
     if (descriptor < 0)
-        return errno == ENOENT ? PLM_OK : plm_file_failed("write", path);
+        return errno == ENOENT ? PLM_OK : plm__file_failed("write", path);
     int looked = calls->status(descriptor, &about);
-    plm_status status = looked == 0 ? PLM_OK : plm_file_failed("write", path);
+    plm_status status = looked == 0 ? PLM_OK : plm__file_failed("write", path);
     calls->close(descriptor);
     if (status == PLM_OK && !S_ISREG(about.st_mode))
         status = plm_fail(PLM_ERROR_IO, "cannot write '%s': wanted a file or a new name, found %s",
@@ -154,7 +154,7 @@ static plm_status make_sure_of_room(const char *path)
     return status;
 }
 
-plm_status plm_file_begin(const char *path, plm_file_writer *writer)
+plm_status plm__file_begin(const char *path, plm_file_writer *writer)
 {
     PLM_FAIL_IF(!*path, PLM_ERROR_IO, "cannot write a file without a name");
     PLM_FAIL_IF(strlen(path) >= sizeof writer->path, PLM_ERROR_IO,
@@ -163,20 +163,20 @@ plm_status plm_file_begin(const char *path, plm_file_writer *writer)
     snprintf(writer->temporary, sizeof writer->temporary, "%s.tmp-%ld", writer->path,
              (long)getpid());
     PLM_TRY(make_sure_of_room(path));
-    writer->descriptor = plm_file_calls_get()->open(writer->temporary,
-                                                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return writer->descriptor < 0 ? plm_file_failed("create", writer->temporary) : PLM_OK;
+    writer->descriptor = plm__file_calls_get()->open(
+        writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return writer->descriptor < 0 ? plm__file_failed("create", writer->temporary) : PLM_OK;
 }
 
-plm_status plm_file_append(plm_file_writer *writer, const void *bytes, size_t byte_count)
+plm_status plm__file_append(plm_file_writer *writer, const void *bytes, size_t byte_count)
 {
     const char *next = bytes;
     while (byte_count > 0) {
-        ssize_t written = plm_file_calls_get()->write(writer->descriptor, next, byte_count);
+        ssize_t written = plm__file_calls_get()->write(writer->descriptor, next, byte_count);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return plm_file_failed("write", writer->path);
+            return plm__file_failed("write", writer->path);
         next += written;
         byte_count -= (size_t)written;
     }
@@ -190,63 +190,63 @@ static plm_status sync_folder(const char *path)
     const char *slash = strrchr(path, '/');
     int length = slash ? (int)(slash - path) + 1 : 1;
     snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
-    const plm_file_calls *calls = plm_file_calls_get();
+    const plm_file_calls *calls = plm__file_calls_get();
     int descriptor = calls->open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (descriptor < 0)
-        return plm_file_failed("open the folder of", path);
+        return plm__file_failed("open the folder of", path);
     plm_status status = PLM_OK;
     if (calls->sync(descriptor) != 0)
-        status = plm_file_failed("sync the folder of", path);
+        status = plm__file_failed("sync the folder of", path);
     calls->close(descriptor);
     return status;
 }
 
-plm_status plm_file_finish(plm_file_writer *writer)
+plm_status plm__file_finish(plm_file_writer *writer)
 {
-    const plm_file_calls *calls = plm_file_calls_get();
+    const plm_file_calls *calls = plm__file_calls_get();
     plm_status status = PLM_OK;
     if (calls->sync(writer->descriptor) != 0)
-        status = plm_file_failed("sync", writer->path);
+        status = plm__file_failed("sync", writer->path);
     if (calls->close(writer->descriptor) != 0 && status == PLM_OK)
-        status = plm_file_failed("close", writer->path);
+        status = plm__file_failed("close", writer->path);
     if (status == PLM_OK && calls->rename(writer->temporary, writer->path) != 0)
-        status = plm_file_failed("rename to", writer->path);
+        status = plm__file_failed("rename to", writer->path);
     if (status != PLM_OK) {
-        plm_file_remove(writer->temporary);
+        plm__file_remove(writer->temporary);
         return status;
     }
     return sync_folder(writer->path);
 }
 
-void plm_file_abandon(plm_file_writer *writer)
+void plm__file_abandon(plm_file_writer *writer)
 {
-    plm_file_calls_get()->close(writer->descriptor);
-    plm_file_remove(writer->temporary);
+    plm__file_calls_get()->close(writer->descriptor);
+    plm__file_remove(writer->temporary);
 }
 
-plm_status plm_file_write(const char *path, const void *bytes, size_t byte_count)
+plm_status plm__file_write(const char *path, const void *bytes, size_t byte_count)
 {
     plm_file_writer writer;
-    PLM_TRY(plm_file_begin(path, &writer));
-    plm_status status = plm_file_append(&writer, bytes, byte_count);
+    PLM_TRY(plm__file_begin(path, &writer));
+    plm_status status = plm__file_append(&writer, bytes, byte_count);
     if (status == PLM_OK)
-        return plm_file_finish(&writer);
-    plm_file_abandon(&writer);
+        return plm__file_finish(&writer);
+    plm__file_abandon(&writer);
     return status;
 }
 
-plm_status plm_folder_make(const char *path)
+plm_status plm__folder_make(const char *path)
 {
-    bool made = plm_file_calls_get()->make_folder(path, 0777) == 0 || errno == EEXIST;
-    return made ? PLM_OK : plm_file_failed("make the folder", path);
+    bool made = plm__file_calls_get()->make_folder(path, 0777) == 0 || errno == EEXIST;
+    return made ? PLM_OK : plm__file_failed("make the folder", path);
 }
 
-plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user)
+plm_status plm__folder_each(const char *path, plm_folder_visit *visit, void *user)
 {
-    const plm_file_calls *calls = plm_file_calls_get();
+    const plm_file_calls *calls = plm__file_calls_get();
     DIR *folder = calls->open_folder(path);
     if (!folder)
-        return plm_file_failed("read the folder", path);
+        return plm__file_failed("read the folder", path);
     plm_status status = PLM_OK;
     for (;;) {
         errno = 0; /* the only way to tell the end from a failure */
@@ -256,7 +256,7 @@ plm_status plm_folder_each(const char *path, plm_folder_visit *visit, void *user
         visit(entry->d_name, user);
     }
     if (errno != 0)
-        status = plm_file_failed("read the folder", path);
+        status = plm__file_failed("read the folder", path);
     closedir(folder);
     return status;
 }

@@ -19,7 +19,7 @@ static const struct {
 #undef CALL_ROW
 };
 
-const char *plm_file_call_text(plm_file_call call)
+const char *plm__file_call_text(plm_file_call call)
 {
     return call < PLM_FILE_CALL_COUNT ? calls_info[call].text : "any";
 }
@@ -65,7 +65,7 @@ static _Atomic plm_file_call tripped_kind = PLM_FILE_CALL_ANY;
 static bool fails(plm_file_call kind)
 {
     plm_file_call wanted = atomic_load(&tripped_kind);
-    if ((wanted != PLM_FILE_CALL_ANY && wanted != kind) || !plm_trip_hit(&trip))
+    if ((wanted != PLM_FILE_CALL_ANY && wanted != kind) || !plm__trip_hit(&trip))
         return false;
     errno = calls_info[kind].error;
     return true;
@@ -157,15 +157,15 @@ static const plm_file_calls failing_calls = {
 
 static _Atomic(const plm_file_calls *) in_force = &system_calls;
 
-const plm_file_calls *plm_file_calls_get(void)
+const plm_file_calls *plm__file_calls_get(void)
 {
     return atomic_load(&in_force);
 }
 
-bool plm_file_fail_at(plm_file_call kind, int64_t n, bool persistent)
+bool plm__file_fail_at(plm_file_call kind, int64_t n, bool persistent)
 {
     atomic_store(&tripped_kind, kind);
-    bool fired = plm_trip_set(&trip, n, persistent);
+    bool fired = plm__trip_set(&trip, n, persistent);
     atomic_store(&in_force, n == 0 ? &system_calls : &failing_calls);
     return fired;
 }

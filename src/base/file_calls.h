@@ -39,7 +39,7 @@ typedef enum plm_file_call {
 } plm_file_call;
 
 /* "open", "sync", ...; static. */
-const char *plm_file_call_text(plm_file_call call);
+const char *plm__file_call_text(plm_file_call call);
 
 typedef struct plm_file_calls {
     int (*open)(const char *path, int flags, mode_t mode);
@@ -58,12 +58,12 @@ typedef struct plm_file_calls {
 } plm_file_calls;
 
 /* The table in force. */
-const plm_file_calls *plm_file_calls_get(void);
+const plm_file_calls *plm__file_calls_get(void);
 
 /*
  * For tests: lets the n-th call of this kind from now fail (n = 1 is the next); `persistent` lets
  * every later one fail too. n = 0 switches failing off. Returns whether the last setting had fired.
  */
-bool plm_file_fail_at(plm_file_call kind, int64_t n, bool persistent);
+bool plm__file_fail_at(plm_file_call kind, int64_t n, bool persistent);
 
 #endif

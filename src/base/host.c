@@ -25,15 +25,15 @@ static plm_trip trip;
 static bool fails_now(void)
 {
     atomic_fetch_add(&alloc_calls, 1);
-    return plm_trip_hit(&trip);
+    return plm__trip_hit(&trip);
 }
 
-bool plm_host_fail_at(int64_t n, bool persistent)
+bool plm__host_fail_at(int64_t n, bool persistent)
 {
-    return plm_trip_set(&trip, n, persistent);
+    return plm__trip_set(&trip, n, persistent);
 }
 
-plm_host_stats plm_host_stats_get(void)
+plm_host_stats plm__host_stats_get(void)
 {
     return (plm_host_stats){.live_bytes = atomic_load(&live_bytes),
                             .live_count = atomic_load(&live_count),
@@ -66,16 +66,16 @@ static plm_status refuse(size_t bytes)
     plm_status status =
         plm_fail(PLM_ERROR_HOST_MEMORY, "out of host memory: wanted %zu bytes, %zu are in use",
                  bytes, oom.live_bytes);
-    plm_fail_oom(&oom);
+    plm__fail_oom(&oom);
     return status;
 }
 
-void *plm_host_malloc(size_t bytes)
+void *plm__host_malloc(size_t bytes)
 {
     return resize(NULL, bytes);
 }
 
-plm_status plm_host_realloc(size_t bytes, void *block)
+plm_status plm__host_realloc(size_t bytes, void *block)
 {
     void *old;
     memcpy(&old, block, sizeof old); /* the caller's pointer has its own type */
@@ -86,16 +86,16 @@ plm_status plm_host_realloc(size_t bytes, void *block)
     return PLM_OK;
 }
 
-plm_status plm_host_alloc(size_t bytes, void *out)
+plm_status plm__host_alloc(size_t bytes, void *out)
 {
     void *block = NULL;
     if (bytes > 0)
-        PLM_TRY(plm_host_realloc(bytes, &block));
+        PLM_TRY(plm__host_realloc(bytes, &block));
     memcpy(out, &block, sizeof block);
     return PLM_OK;
 }
 
-void plm_host_free(void *block)
+void plm__host_free(void *block)
 {
     if (!block)
         return;

@@ -15,19 +15,19 @@
 
 /* *out becomes a block of `bytes` zeroed bytes, owned by the caller; NULL for 0 bytes.
  * PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_host_alloc(size_t bytes, void *out);
+PLM_MUST_USE plm_status plm__host_alloc(size_t bytes, void *out);
 
 /*
  * Grows or shrinks *block (NULL: allocates) to `bytes`; bytes beyond the old size are zero. On
  * failure *block is as it was. `block` is the address of the caller's pointer.
  */
-PLM_MUST_USE plm_status plm_host_realloc(size_t bytes, void *block);
+PLM_MUST_USE plm_status plm__host_realloc(size_t bytes, void *block);
 
 /* Frees a block; NULL is allowed. */
-void plm_host_free(void *block);
+void plm__host_free(void *block);
 
 /* The plain malloc-like form for libraries that want one (jansson). NULL on failure. */
-void *plm_host_malloc(size_t bytes);
+void *plm__host_malloc(size_t bytes);
 
 typedef struct plm_host_stats {
     size_t live_bytes;   /* asked bytes of blocks not yet freed */
@@ -35,12 +35,12 @@ typedef struct plm_host_stats {
     int64_t alloc_calls; /* allocating calls so far, failed ones included */
 } plm_host_stats;
 
-plm_host_stats plm_host_stats_get(void);
+plm_host_stats plm__host_stats_get(void);
 
 /*
  * For tests: lets the n-th allocating call from now fail (n = 1 is the next); `persistent` lets
  * every later one fail too. n = 0 switches failing off. Returns whether the last setting had fired.
  */
-bool plm_host_fail_at(int64_t n, bool persistent);
+bool plm__host_fail_at(int64_t n, bool persistent);
 
 #endif

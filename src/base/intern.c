@@ -34,7 +34,7 @@ static plm_status grow_slots(plm_intern *intern)
 {
     int64_t grown = intern->slot_count ? intern->slot_count * 2 : SLOTS_AT_START;
     uint32_t *slots = NULL;
-    PLM_TRY(plm_host_alloc((size_t)grown * sizeof *slots, &slots));
+    PLM_TRY(plm__host_alloc((size_t)grown * sizeof *slots, &slots));
     uint32_t mask = (uint32_t)grown - 1;
     for (int64_t i = 0; i < intern->entries.count; i++) {
         uint32_t place = intern->entries.items[i].hash & mask;
@@ -42,7 +42,7 @@ static plm_status grow_slots(plm_intern *intern)
             place = (place + 1) & mask;
         slots[place] = (uint32_t)i + 1;
     }
-    plm_host_free(intern->slots);
+    plm__host_free(intern->slots);
     intern->slots = slots;
     intern->slot_count = grown;
     return PLM_OK;
@@ -55,7 +55,7 @@ static plm_status take_bytes(plm_intern *intern, size_t count, char **copy)
         size_t chunk_bytes = count + 1 > CHUNK_BYTES ? count + 1 : CHUNK_BYTES;
         PLM_TRY(PLM_ARRAY_RESERVE(&intern->chunks, intern->chunks.count + 1));
         char *chunk = NULL;
-        PLM_TRY(plm_host_alloc(chunk_bytes, &chunk));
+        PLM_TRY(plm__host_alloc(chunk_bytes, &chunk));
         intern->chunks.items[intern->chunks.count++] = chunk;
         intern->chunk_bytes = chunk_bytes;
         intern->chunk_used = 0;
@@ -65,7 +65,7 @@ static plm_status take_bytes(plm_intern *intern, size_t count, char **copy)
     return PLM_OK;
 }
 
-plm_status plm_intern_add(plm_intern *intern, const char *bytes, size_t count, uint32_t *id)
+plm_status plm__intern_add(plm_intern *intern, const char *bytes, size_t count, uint32_t *id)
 {
     PLM_FAIL_IF(count >= UINT32_MAX || intern->entries.count >= INT32_MAX, PLM_ERROR_OVERFLOW,
                 "more strings than a trace can name");
@@ -92,27 +92,27 @@ plm_status plm_intern_add(plm_intern *intern, const char *bytes, size_t count, u
     return PLM_OK;
 }
 
-plm_status plm_intern_init(plm_intern *intern)
+plm_status plm__intern_init(plm_intern *intern)
 {
     memset(intern, 0, sizeof *intern);
     uint32_t empty;
-    plm_status status = plm_intern_add(intern, "", 0, &empty);
+    plm_status status = plm__intern_add(intern, "", 0, &empty);
     if (status != PLM_OK)
-        plm_intern_fini(intern);
+        plm__intern_fini(intern);
     return status;
 }
 
-void plm_intern_fini(plm_intern *intern)
+void plm__intern_fini(plm_intern *intern)
 {
     for (int64_t i = 0; i < intern->chunks.count; i++)
-        plm_host_free(intern->chunks.items[i]);
+        plm__host_free(intern->chunks.items[i]);
     PLM_ARRAY_FREE(&intern->chunks);
     PLM_ARRAY_FREE(&intern->entries);
-    plm_host_free(intern->slots);
+    plm__host_free(intern->slots);
     memset(intern, 0, sizeof *intern);
 }
 
-const char *plm_intern_text(const plm_intern *intern, uint32_t id)
+const char *plm__intern_text(const plm_intern *intern, uint32_t id)
 {
     PLM_ASSERT(id < (uint64_t)intern->entries.count);
     return intern->entries.items[id].bytes;

@@ -26,16 +26,16 @@ typedef struct plm_intern {
 } plm_intern;
 
 /* Makes an empty table with "" as number 0. On failure there is nothing to end. */
-PLM_MUST_USE plm_status plm_intern_init(plm_intern *intern);
+PLM_MUST_USE plm_status plm__intern_init(plm_intern *intern);
 
-void plm_intern_fini(plm_intern *intern);
+void plm__intern_fini(plm_intern *intern);
 
 /* *id = the number of these bytes (any bytes, NUL included). PLM_ERROR_HOST_MEMORY leaves the table
  * whole. */
-PLM_MUST_USE plm_status plm_intern_add(plm_intern *intern, const char *bytes, size_t count,
-                                       uint32_t *id);
+PLM_MUST_USE plm_status plm__intern_add(plm_intern *intern, const char *bytes, size_t count,
+                                        uint32_t *id);
 
 /* The bytes of a number, NUL-ended. Borrowed until the table ends. */
-const char *plm_intern_text(const plm_intern *intern, uint32_t id);
+const char *plm__intern_text(const plm_intern *intern, uint32_t id);
 
 #endif

@@ -14,36 +14,36 @@ static _Thread_local bool memory_ran_out;
 
 static void *allocate(size_t bytes)
 {
-    void *block = plm_host_malloc(bytes);
+    void *block = plm__host_malloc(bytes);
     memory_ran_out |= !block;
     return block;
 }
 
-void plm_json_count_memory(void)
+void plm__json_count_memory(void)
 {
-    json_set_alloc_funcs(allocate, plm_host_free);
+    json_set_alloc_funcs(allocate, plm__host_free);
 }
 
 /* Texts and keys may be names out of other people's files: what is no UTF-8 is no JSON either. */
 static json_t *make_text(const char *value)
 {
-    if (plm_utf8_is_valid(value))
+    if (plm__utf8_is_valid(value))
         return json_string_nocheck(value);
     plm_text clean = {0};
-    plm_utf8_add_clean(&clean, value, (int64_t)strlen(value));
+    plm__utf8_add_clean(&clean, value, (int64_t)strlen(value));
     json_t *made = clean.status == PLM_OK ? json_string_nocheck(clean.items) : NULL;
-    plm_text_fini(&clean);
+    plm__text_fini(&clean);
     return made;
 }
 
 static int set_member(json_t *object, const char *key, json_t *value)
 {
-    if (plm_utf8_is_valid(key))
+    if (plm__utf8_is_valid(key))
         return json_object_set_nocheck(object, key, value);
     plm_text clean = {0};
-    plm_utf8_add_clean(&clean, key, (int64_t)strlen(key));
+    plm__utf8_add_clean(&clean, key, (int64_t)strlen(key));
     int refused = clean.status == PLM_OK ? json_object_set_nocheck(object, clean.items, value) : -1;
-    plm_text_fini(&clean);
+    plm__text_fini(&clean);
     return refused;
 }
 
@@ -74,53 +74,53 @@ static void begin(plm_json_writer *writer, const char *key, json_t *container)
         writer->failed ? NULL : container; /* borrowed from its parent */
 }
 
-void plm_json_begin_object(plm_json_writer *writer, const char *key)
+void plm__json_begin_object(plm_json_writer *writer, const char *key)
 {
     begin(writer, key, json_object());
 }
 
-void plm_json_begin_array(plm_json_writer *writer, const char *key)
+void plm__json_begin_array(plm_json_writer *writer, const char *key)
 {
     begin(writer, key, json_array());
 }
 
-void plm_json_end(plm_json_writer *writer)
+void plm__json_end(plm_json_writer *writer)
 {
     PLM_BUG_IF(writer->depth == 0, "JSON container ended that was never begun");
     writer->depth--;
 }
 
-void plm_json_int(plm_json_writer *writer, const char *key, int64_t value)
+void plm__json_int(plm_json_writer *writer, const char *key, int64_t value)
 {
     put(writer, key, json_integer(value));
 }
 
-void plm_json_bytes(plm_json_writer *writer, const char *key, size_t bytes)
+void plm__json_bytes(plm_json_writer *writer, const char *key, size_t bytes)
 {
     put(writer, key, json_integer((json_int_t)bytes));
 }
 
-void plm_json_real(plm_json_writer *writer, const char *key, double value)
+void plm__json_real(plm_json_writer *writer, const char *key, double value)
 {
     put(writer, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-void plm_json_bool(plm_json_writer *writer, const char *key, bool value)
+void plm__json_bool(plm_json_writer *writer, const char *key, bool value)
 {
     put(writer, key, json_boolean(value));
 }
 
-void plm_json_text(plm_json_writer *writer, const char *key, const char *value)
+void plm__json_text(plm_json_writer *writer, const char *key, const char *value)
 {
     put(writer, key, value ? make_text(value) : json_null());
 }
 
-void plm_json_value(plm_json_writer *writer, const char *key, json_t *value)
+void plm__json_value(plm_json_writer *writer, const char *key, json_t *value)
 {
     put(writer, key, json_incref(value));
 }
 
-void plm_json_abandon(plm_json_writer *writer)
+void plm__json_abandon(plm_json_writer *writer)
 {
     json_decref(writer->root);
     memset(writer, 0, sizeof *writer);
@@ -130,11 +130,11 @@ void plm_json_abandon(plm_json_writer *writer)
 static int add_piece(const char *bytes, size_t count, void *user)
 {
     plm_text *text = user;
-    plm_text_add_bytes(text, bytes, (int64_t)count);
+    plm__text_add_bytes(text, bytes, (int64_t)count);
     return text->status == PLM_OK ? 0 : -1;
 }
 
-plm_status plm_json_finish(plm_json_writer *writer, char **line)
+plm_status plm__json_finish(plm_json_writer *writer, char **line)
 {
     plm_text text = {0};
     bool failed = writer->failed;
@@ -142,16 +142,16 @@ plm_status plm_json_finish(plm_json_writer *writer, char **line)
     if (!failed)
         failed = json_dump_callback(writer->root, add_piece, &text,
                                     JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0;
-    plm_json_abandon(writer);
+    plm__json_abandon(writer);
     if (failed || memory_ran_out) { /* then it may lack a piece in the middle */
-        plm_text_fini(&text);
+        plm__text_fini(&text);
         return plm_fail(PLM_ERROR_HOST_MEMORY, "out of host memory while writing JSON");
     }
     *line = text.items;
     return PLM_OK;
 }
 
-plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count, json_t **root)
+plm_status plm__json_read(const char *what, const void *bytes, size_t byte_count, json_t **root)
 {
     json_error_t error;
     memory_ran_out = false;
@@ -167,11 +167,11 @@ plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
     return PLM_OK;
 }
 
-plm_status plm_json_read_small(const char *what, const void *bytes, size_t byte_count,
-                               json_t **root)
+plm_status plm__json_read_small(const char *what, const void *bytes, size_t byte_count,
+                                json_t **root)
 {
     PLM_FAIL_IF(byte_count > PLM_JSON_SMALL_MAX, PLM_ERROR_FORMAT,
                 "%s: wanted at most %d bytes of JSON, found %zu", what, PLM_JSON_SMALL_MAX,
                 byte_count);
-    return plm_json_read(what, bytes, byte_count, root);
+    return plm__json_read(what, bytes, byte_count, root);
 }

@@ -4,16 +4,16 @@
  * to the program that the library is part of: none are set here. Texts that are handed out are the
  * host allocator's.
  *
- * Writing: a writer keeps the open objects and arrays; the first failure sticks and plm_json_finish
- * says it. `key` is NULL inside an array and for the root. Each byte of a key or of a text that is
- * no well-formed UTF-8 becomes U+FFFD.
+ * Writing: a writer keeps the open objects and arrays; the first failure sticks and
+ * plm__json_finish says it. `key` is NULL inside an array and for the root. Each byte of a key or
+ * of a text that is no well-formed UTF-8 becomes U+FFFD.
  *
  *     plm_json_writer writer = {0};
- *     plm_json_begin_object(&writer, NULL);
- *     plm_json_int(&writer, "peak_bytes", 4096);
- *     plm_json_end(&writer);
+ *     plm__json_begin_object(&writer, NULL);
+ *     plm__json_int(&writer, "peak_bytes", 4096);
+ *     plm__json_end(&writer);
  *     char *line = NULL;
- *     PLM_TRY(plm_json_finish(&writer, &line));   (free it with plm_host_free)
+ *     PLM_TRY(plm__json_finish(&writer, &line));   (free it with plm__host_free)
  */
 #ifndef PLM_BASE_JSON_H
 #define PLM_BASE_JSON_H
@@ -31,27 +31,28 @@ typedef struct plm_json_writer {
     bool failed;
 } plm_json_writer;
 
-void plm_json_begin_object(plm_json_writer *writer, const char *key);
-void plm_json_begin_array(plm_json_writer *writer, const char *key);
-void plm_json_end(plm_json_writer *writer);
+void plm__json_begin_object(plm_json_writer *writer, const char *key);
+void plm__json_begin_array(plm_json_writer *writer, const char *key);
+void plm__json_end(plm_json_writer *writer);
 
-void plm_json_int(plm_json_writer *writer, const char *key, int64_t value);
-void plm_json_bytes(plm_json_writer *writer, const char *key, size_t bytes);
-void plm_json_real(plm_json_writer *writer, const char *key, double value); /* null unless finite */
-void plm_json_bool(plm_json_writer *writer, const char *key, bool value);
-void plm_json_text(plm_json_writer *writer, const char *key, const char *value); /* NULL: null */
+void plm__json_int(plm_json_writer *writer, const char *key, int64_t value);
+void plm__json_bytes(plm_json_writer *writer, const char *key, size_t bytes);
+void plm__json_real(plm_json_writer *writer, const char *key,
+                    double value); /* null unless finite */
+void plm__json_bool(plm_json_writer *writer, const char *key, bool value);
+void plm__json_text(plm_json_writer *writer, const char *key, const char *value); /* NULL: null */
 
 /* A value that was read before, borrowed. */
-void plm_json_value(plm_json_writer *writer, const char *key, json_t *value);
+void plm__json_value(plm_json_writer *writer, const char *key, json_t *value);
 
 /*
  * *line becomes the compact text of the root, NUL-ended, one line, owned by the caller; the writer
  * is emptied either way. PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_json_finish(plm_json_writer *writer, char **line);
+PLM_MUST_USE plm_status plm__json_finish(plm_json_writer *writer, char **line);
 
 /* Empties a writer that will not be finished. */
-void plm_json_abandon(plm_json_writer *writer);
+void plm__json_abandon(plm_json_writer *writer);
 
 /* What people write by hand is far smaller: choices, rates. */
 enum { PLM_JSON_SMALL_MAX = 1 << 20 };
@@ -60,17 +61,17 @@ enum { PLM_JSON_SMALL_MAX = 1 << 20 };
  * Reading: *root becomes the document, to be given to json_decref. PLM_ERROR_FORMAT names line and
  * column; `what` names the input in messages. Duplicate keys are refused. PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_json_read(const char *what, const void *bytes, size_t byte_count,
-                                      json_t **root);
+PLM_MUST_USE plm_status plm__json_read(const char *what, const void *bytes, size_t byte_count,
+                                       json_t **root);
 
 /* The same of at most PLM_JSON_SMALL_MAX bytes; PLM_ERROR_FORMAT for more, unread. */
-PLM_MUST_USE plm_status plm_json_read_small(const char *what, const void *bytes, size_t byte_count,
-                                            json_t **root);
+PLM_MUST_USE plm_status plm__json_read_small(const char *what, const void *bytes, size_t byte_count,
+                                             json_t **root);
 
 /*
  * For tests: lets jansson allocate from the host allocator, so that its blocks are counted and made
  * to fail like others. Before anything else in the process has used jansson, and for good.
  */
-void plm_json_count_memory(void);
+void plm__json_count_memory(void);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { LISTING_MAX = 16384, PATH_TEXT_MAX = 1024 };
 
-bool plm_memory_find_figure(const char *listing, const char *name, size_t *figure)
+bool plm__memory_find_figure(const char *listing, const char *name, size_t *figure)
 {
     size_t length = strlen(name);
     for (const char *line = listing; line; line = strchr(line, '\n')) {
@@ -39,7 +39,7 @@ static bool read_number(const char *directory, const char *name, size_t *number)
 {
     char path[PATH_TEXT_MAX + 64], listing[LISTING_MAX], *end;
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    plm_file_read_start(path, listing, sizeof listing);
+    plm__file_read_start(path, listing, sizeof listing);
     unsigned long long value = strtoull(listing, &end, 10);
     if (end == listing)
         return false;
@@ -56,8 +56,8 @@ static size_t left_in_group(const char *directory, const char *limit_name, const
         return SIZE_MAX;
     char path[PATH_TEXT_MAX + 64], listing[LISTING_MAX];
     snprintf(path, sizeof path, "%s/memory.stat", directory);
-    plm_file_read_start(path, listing, sizeof listing);
-    plm_memory_find_figure(listing, cache_name, &cache);
+    plm__file_read_start(path, listing, sizeof listing);
+    plm__memory_find_figure(listing, cache_name, &cache);
     usage -= cache < usage ? cache : usage;
     return usage < limit ? limit - usage : 0;
 }
@@ -71,7 +71,7 @@ static size_t smaller(size_t a, size_t b)
 static size_t left_in_groups(void)
 {
     char listing[LISTING_MAX], directory[PATH_TEXT_MAX];
-    plm_file_read_start("/proc/self/cgroup", listing, sizeof listing);
+    plm__file_read_start("/proc/self/cgroup", listing, sizeof listing);
     const char *own = strstr(listing, "0::");
     snprintf(directory, sizeof directory, "/sys/fs/cgroup%.*s",
              own ? (int)strcspn(own + 3, "\n") : 0, own ? own + 3 : "");
@@ -87,23 +87,23 @@ static size_t left_in_groups(void)
                                        "memory.usage_in_bytes", "total_inactive_file"));
 }
 
-plm_status plm_memory_resident(size_t *bytes)
+plm_status plm__memory_resident(size_t *bytes)
 {
     char listing[LISTING_MAX];
     unsigned long long whole, resident;
-    plm_file_read_start("/proc/self/statm", listing, sizeof listing);
+    plm__file_read_start("/proc/self/statm", listing, sizeof listing);
     PLM_FAIL_IF(sscanf(listing, "%llu %llu", &whole, &resident) != 2, PLM_ERROR_IO,
                 "cannot read this program's resident memory from /proc/self/statm");
     *bytes = (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
     return PLM_OK;
 }
 
-plm_status plm_memory_available(size_t *bytes)
+plm_status plm__memory_available(size_t *bytes)
 {
     char listing[LISTING_MAX];
     size_t available;
-    plm_file_read_start("/proc/meminfo", listing, sizeof listing);
-    PLM_FAIL_IF(!plm_memory_find_figure(listing, "MemAvailable", &available), PLM_ERROR_IO,
+    plm__file_read_start("/proc/meminfo", listing, sizeof listing);
+    PLM_FAIL_IF(!plm__memory_find_figure(listing, "MemAvailable", &available), PLM_ERROR_IO,
                 "cannot read the available memory from /proc/meminfo; state a budget");
     *bytes = smaller(available, left_in_groups());
     return PLM_OK;

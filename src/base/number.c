@@ -28,7 +28,7 @@ static void end(locale_t before)
         uselocale(before);
 }
 
-int plm_print_list(char *text, size_t room, const char *format, va_list arguments)
+int plm__print_list(char *text, size_t room, const char *format, va_list arguments)
 {
     locale_t before = begin();
     int length = vsnprintf(text, room, format, arguments);
@@ -36,16 +36,16 @@ int plm_print_list(char *text, size_t room, const char *format, va_list argument
     return length;
 }
 
-int plm_print(char *text, size_t room, const char *format, ...)
+int plm__print(char *text, size_t room, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    int length = plm_print_list(text, room, format, arguments);
+    int length = plm__print_list(text, room, format, arguments);
     va_end(arguments);
     return length;
 }
 
-double plm_number_read(const char *text, char **last)
+double plm__number_read(const char *text, char **last)
 {
     locale_t before = begin();
     double number = strtod(text, last);

@@ -14,10 +14,11 @@
 #include "base/status.h"
 
 /* As snprintf and vsnprintf. */
-int plm_print(char *text, size_t room, const char *format, ...) PLM_PRINTF(3, 4);
-int plm_print_list(char *text, size_t room, const char *format, va_list arguments) PLM_PRINTF(3, 0);
+int plm__print(char *text, size_t room, const char *format, ...) PLM_PRINTF(3, 4);
+int plm__print_list(char *text, size_t room, const char *format, va_list arguments)
+    PLM_PRINTF(3, 0);
 
 /* As strtod. */
-double plm_number_read(const char *text, char **end);
+double plm__number_read(const char *text, char **end);
 
 #endif

@@ -63,7 +63,7 @@ static bool read_real(const char *text, double *real)
     if (text[strspn(text, "0123456789.eE+-")] != '\0' || !strpbrk(text, "0123456789") ||
         strchr("+-", text[0]))
         return false;
-    double number = plm_number_read(text, &end);
+    double number = plm__number_read(text, &end);
     if (*end != '\0' || !isfinite(number))
         return false;
     *real = number;
@@ -174,7 +174,7 @@ static plm_status take_option(const plm_syntax *syntax, int argc, char *const *a
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) - dashes : strlen(word) - dashes;
     char source[2 + PLM_NEAREST_LETTERS_MAX + 1];
-    int written = plm_print(source, sizeof source, "--%.*s", (int)length, word + dashes);
+    int written = plm__print(source, sizeof source, "--%.*s", (int)length, word + dashes);
     PLM_FAIL_IF(dashes != 2 || written < 0 || (size_t)written >= sizeof source, PLM_ERROR_ARGUMENT,
                 "unknown option %.60s; see %s --help", word, syntax->command);
 

@@ -20,28 +20,28 @@ static const char *kind_of(const plm_option *option)
 
 static void add_option(plm_text *out, const plm_option *option)
 {
-    plm_text_add(out, "        --%s) kind=%s", option->name, kind_of(option));
+    plm__text_add(out, "        --%s) kind=%s", option->name, kind_of(option));
     if (option->kind == PLM_OPTION_CHOICE) {
-        plm_text_add(out, " choices='");
+        plm__text_add(out, " choices='");
         for (const char *choice = option->choices; *choice; choice++)
-            plm_text_add_bytes(out, *choice == '|' ? " " : choice, 1);
-        plm_text_add(out, "'");
+            plm__text_add_bytes(out, *choice == '|' ? " " : choice, 1);
+        plm__text_add(out, "'");
     }
-    plm_text_add(out, " ;;\n");
+    plm__text_add(out, " ;;\n");
 }
 
 plm_status plm_options_completion(const plm_syntax *syntax, char **text)
 {
     plm_text out = {0};
     const char *name = strrchr(syntax->command, ' ');
-    plm_text_add(&out, "    %s)\n        options='", name ? name + 1 : syntax->command);
+    plm__text_add(&out, "    %s)\n        options='", name ? name + 1 : syntax->command);
     for (int64_t i = 0; i < syntax->option_count; i++)
-        plm_text_add(&out, "--%s ", syntax->options[i].name);
-    plm_text_add(&out, "--%s'\n        operands=%s\n", plm__option_help.name,
-                 syntax->operands ? "file" : "none");
-    plm_text_add(&out, "        case $option in\n");
+        plm__text_add(&out, "--%s ", syntax->options[i].name);
+    plm__text_add(&out, "--%s'\n        operands=%s\n", plm__option_help.name,
+                  syntax->operands ? "file" : "none");
+    plm__text_add(&out, "        case $option in\n");
     for (int64_t i = 0; i < syntax->option_count; i++)
         add_option(&out, &syntax->options[i]);
-    plm_text_add(&out, "        esac\n        ;;\n");
+    plm__text_add(&out, "        esac\n        ;;\n");
     return plm__option_text_give(&out, text);
 }

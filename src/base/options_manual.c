@@ -13,13 +13,13 @@ static void add_roff(plm_text *out, const char *text)
     bool line_begins = true;
     for (; *text; text++) {
         if (line_begins && (*text == '.' || *text == '\''))
-            plm_text_add(out, "\\&");
+            plm__text_add(out, "\\&");
         if (*text == '\\')
-            plm_text_add(out, "\\e");
+            plm__text_add(out, "\\e");
         else if (*text == '-')
-            plm_text_add(out, "\\-");
+            plm__text_add(out, "\\-");
         else
-            plm_text_add_bytes(out, text, 1);
+            plm__text_add_bytes(out, text, 1);
         line_begins = *text == '\n';
     }
 }
@@ -27,56 +27,56 @@ static void add_roff(plm_text *out, const char *text)
 static void add_option(plm_text *out, const plm_option *option)
 {
     plm_text help = {0};
-    plm_text_add(out, ".TP\n\\fB\\-\\-");
+    plm__text_add(out, ".TP\n\\fB\\-\\-");
     add_roff(out, option->name);
-    plm_text_add(out, "\\fR");
+    plm__text_add(out, "\\fR");
     if (option->value_name) {
-        plm_text_add(out, " \\fI");
+        plm__text_add(out, " \\fI");
         add_roff(out, option->value_name);
-        plm_text_add(out, "\\fR");
+        plm__text_add(out, "\\fR");
     }
-    plm_text_add(out, "\n");
+    plm__text_add(out, "\n");
     plm__option_describe(&help, option);
-    if (plm_text_status(&help) != PLM_OK)
+    if (plm__text_status(&help) != PLM_OK)
         out->status = PLM_ERROR_HOST_MEMORY;
     else
         add_roff(out, help.items);
-    plm_text_add(out, "\n");
-    plm_text_fini(&help);
+    plm__text_add(out, "\n");
+    plm__text_fini(&help);
 }
 
 /* The example's lines are indented by two blanks after the first, for --help. */
 static void add_example(plm_text *out, const char *example)
 {
-    plm_text_add(out, ".PP\nExample:\n.PP\n.RS 4\n.nf\n");
+    plm__text_add(out, ".PP\nExample:\n.PP\n.RS 4\n.nf\n");
     for (const char *line = example; *line;) {
         plm_text one = {0};
         int64_t length = (int64_t)strcspn(line, "\n");
-        plm_text_add_bytes(&one, line, length);
-        if (plm_text_status(&one) != PLM_OK)
+        plm__text_add_bytes(&one, line, length);
+        if (plm__text_status(&one) != PLM_OK)
             out->status = PLM_ERROR_HOST_MEMORY;
         else
             add_roff(out, one.items);
-        plm_text_add(out, "\n");
-        plm_text_fini(&one);
+        plm__text_add(out, "\n");
+        plm__text_fini(&one);
         line += length;
         line += strspn(line, "\n ");
     }
-    plm_text_add(out, ".fi\n.RE\n");
+    plm__text_add(out, ".fi\n.RE\n");
 }
 
 plm_status plm_options_manual(const plm_syntax *syntax, char **text)
 {
     plm_text out = {0};
-    plm_text_add(&out, ".SS \"");
+    plm__text_add(&out, ".SS \"");
     add_roff(&out, syntax->command);
     if (syntax->operands) {
-        plm_text_add(&out, " ");
+        plm__text_add(&out, " ");
         add_roff(&out, syntax->operands);
     }
-    plm_text_add(&out, " [options]\"\n");
+    plm__text_add(&out, " [options]\"\n");
     add_roff(&out, syntax->summary);
-    plm_text_add(&out, "\n");
+    plm__text_add(&out, "\n");
     for (int64_t i = 0; i < syntax->option_count; i++)
         add_option(&out, &syntax->options[i]);
     add_option(&out, &plm__option_help);

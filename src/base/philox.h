@@ -15,7 +15,7 @@ typedef struct plm_philox {
     uint32_t word[4];
 } plm_philox;
 
-static inline plm_philox plm_philox_round(plm_philox counter, uint32_t key0, uint32_t key1)
+static inline plm_philox plm__philox_round(plm_philox counter, uint32_t key0, uint32_t key1)
 {
     uint64_t product0 = (uint64_t)0xD2511F53u * counter.word[0];
     uint64_t product1 = (uint64_t)0xCD9E8D57u * counter.word[2];
@@ -24,12 +24,12 @@ static inline plm_philox plm_philox_round(plm_philox counter, uint32_t key0, uin
 }
 
 /* The four words at `index` of the stream (seed, step, site). */
-static inline plm_philox plm_philox_at(uint64_t seed, uint32_t step, uint32_t site, uint64_t index)
+static inline plm_philox plm__philox_at(uint64_t seed, uint32_t step, uint32_t site, uint64_t index)
 {
     plm_philox counter = {{(uint32_t)index, (uint32_t)(index >> 32), site, step}};
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
-        counter = plm_philox_round(counter, key0, key1);
+        counter = plm__philox_round(counter, key0, key1);
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
@@ -37,7 +37,7 @@ static inline plm_philox plm_philox_at(uint64_t seed, uint32_t step, uint32_t si
 }
 
 /* A word as a float in [0, 1), 24 bits of it. */
-static inline float plm_philox_unit(uint32_t word)
+static inline float plm__philox_unit(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }

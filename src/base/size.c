@@ -20,7 +20,7 @@ static const struct {
     {"kb", 1e3},   {"mb", 1e6},     {"gb", 1e9},     {"tb", 1e12},
 };
 
-plm_status plm_mul_bytes(size_t a, size_t b, size_t *product)
+plm_status plm__mul_bytes(size_t a, size_t b, size_t *product)
 {
     PLM_FAIL_IF(a != 0 && b > SIZE_MAX / a, PLM_ERROR_OVERFLOW,
                 "a size overflows: %zu times %zu bytes; use smaller dimensions", a, b);
@@ -28,7 +28,7 @@ plm_status plm_mul_bytes(size_t a, size_t b, size_t *product)
     return PLM_OK;
 }
 
-plm_status plm_add_bytes(size_t a, size_t b, size_t *sum)
+plm_status plm__add_bytes(size_t a, size_t b, size_t *sum)
 {
     PLM_FAIL_IF(b > SIZE_MAX - a, PLM_ERROR_OVERFLOW,
                 "a size overflows: %zu plus %zu bytes; use smaller dimensions", a, b);
@@ -36,10 +36,10 @@ plm_status plm_add_bytes(size_t a, size_t b, size_t *sum)
     return PLM_OK;
 }
 
-plm_status plm_round_up_bytes(size_t bytes, size_t unit, size_t *rounded)
+plm_status plm__round_up_bytes(size_t bytes, size_t unit, size_t *rounded)
 {
     size_t sum;
-    PLM_TRY(plm_add_bytes(bytes, unit - 1, &sum));
+    PLM_TRY(plm__add_bytes(bytes, unit - 1, &sum));
     *rounded = sum & ~(unit - 1);
     return PLM_OK;
 }
@@ -57,7 +57,7 @@ plm_status plm_size_parse(const char *text, size_t *bytes)
         return parse_failed(text);
     if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
         return parse_failed(text);
-    double number = plm_number_read(text, &end);
+    double number = plm__number_read(text, &end);
     while (*end == ' ')
         end++;
     double unit = 0;
@@ -79,12 +79,12 @@ const char *plm_size_format(size_t bytes, char text[PLM_SIZE_TEXT])
 {
     double value = (double)bytes;
     if (bytes < 1024)
-        plm_print(text, PLM_SIZE_TEXT, "%zu B", bytes);
+        plm__print(text, PLM_SIZE_TEXT, "%zu B", bytes);
     else if (value < 0x1p20)
-        plm_print(text, PLM_SIZE_TEXT, "%.1f KiB", value / 0x1p10);
+        plm__print(text, PLM_SIZE_TEXT, "%.1f KiB", value / 0x1p10);
     else if (value < 0x1p30)
-        plm_print(text, PLM_SIZE_TEXT, "%.1f MiB", value / 0x1p20);
+        plm__print(text, PLM_SIZE_TEXT, "%.1f MiB", value / 0x1p20);
     else
-        plm_print(text, PLM_SIZE_TEXT, "%.2f GiB", value / 0x1p30);
+        plm__print(text, PLM_SIZE_TEXT, "%.2f GiB", value / 0x1p30);
     return text;
 }

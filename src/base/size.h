@@ -9,18 +9,18 @@
 #include "plimsoll/size.h"
 
 /* *product = a * b, PLM_ERROR_OVERFLOW when it does not fit. */
-PLM_MUST_USE plm_status plm_mul_bytes(size_t a, size_t b, size_t *product);
+PLM_MUST_USE plm_status plm__mul_bytes(size_t a, size_t b, size_t *product);
 
 /* *sum = a + b, PLM_ERROR_OVERFLOW when it does not fit. */
-PLM_MUST_USE plm_status plm_add_bytes(size_t a, size_t b, size_t *sum);
+PLM_MUST_USE plm_status plm__add_bytes(size_t a, size_t b, size_t *sum);
 
 /* *rounded = bytes rounded up to a multiple of `unit` (a power of two), PLM_ERROR_OVERFLOW
  * likewise. */
-PLM_MUST_USE plm_status plm_round_up_bytes(size_t bytes, size_t unit, size_t *rounded);
+PLM_MUST_USE plm_status plm__round_up_bytes(size_t bytes, size_t unit, size_t *rounded);
 
 /* The same for bytes that are known to be far from the end of the type (they belong to a live
  * storage). */
-static inline size_t plm_granules(size_t bytes)
+static inline size_t plm__granules(size_t bytes)
 {
     return (bytes + PLM_GRANULE_BYTES - 1) & ~(PLM_GRANULE_BYTES - 1);
 }

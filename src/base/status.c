@@ -46,7 +46,7 @@ static void flatten(char *message)
             *message = '?';
 }
 
-void plm_fail_at(const char *file, int line, plm_status status, const char *format, ...)
+void plm__fail_at(const char *file, int line, plm_status status, const char *format, ...)
 {
     PLM_ASSERT(status != PLM_OK);
     memset(&last_error, 0, sizeof last_error);
@@ -60,22 +60,22 @@ void plm_fail_at(const char *file, int line, plm_status status, const char *form
 #endif
     va_list arguments;
     va_start(arguments, format);
-    plm_print_list(last_error.message, sizeof last_error.message, format, arguments);
+    plm__print_list(last_error.message, sizeof last_error.message, format, arguments);
     va_end(arguments);
     flatten(last_error.message);
 }
 
-void plm_fail_oom(const plm_oom_record *oom)
+void plm__fail_oom(const plm_oom_record *oom)
 {
     last_error.oom = *oom;
 }
 
-void plm_fail_system(int error)
+void plm__fail_system(int error)
 {
     last_error.system_error = error;
 }
 
-void plm_bug_at(const char *file, int line, const char *format, ...)
+void plm__bug_at(const char *file, int line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -17,20 +17,20 @@
 #endif
 
 /* Sets the thread's record, its out-of-memory part cleared. `status` is not PLM_OK. */
-void plm_fail_at(const char *file, int line, plm_status status, const char *format, ...)
+void plm__fail_at(const char *file, int line, plm_status status, const char *format, ...)
     PLM_PRINTF(4, 5);
 
 /* Adds the out-of-memory figures to the record that plm_fail has just set. `oom` is borrowed. */
-void plm_fail_oom(const plm_oom_record *oom);
+void plm__fail_oom(const plm_oom_record *oom);
 
 /* Adds the errno of the system's call that failed to that record. */
-void plm_fail_system(int error);
+void plm__fail_system(int error);
 
 /* Reports a broken invariant of ours on standard error in one line and aborts. */
-void plm_bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF(3, 4) PLM_NORETURN;
+void plm__bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF(3, 4) PLM_NORETURN;
 
 /* Evaluates to `status`, so that the compiler sees which one. */
-#define plm_fail(status, ...) (plm_fail_at(__FILE__, __LINE__, status, __VA_ARGS__), status)
+#define plm_fail(status, ...) (plm__fail_at(__FILE__, __LINE__, status, __VA_ARGS__), status)
 
 #define PLM_FAIL_IF(condition, ...)                                                                \
     do {                                                                                           \
@@ -58,7 +58,7 @@ void plm_bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF(
 #define PLM_BUG_IF(condition, ...)                                                                 \
     do {                                                                                           \
         if (condition)                                                                             \
-            plm_bug_at(__FILE__, __LINE__, __VA_ARGS__);                                           \
+            plm__bug_at(__FILE__, __LINE__, __VA_ARGS__);                                          \
     } while (0)
 
 #ifdef NDEBUG

@@ -21,7 +21,7 @@ typedef struct plm_trip {
  * Lets the n-th call from now fail (n = 1 is the next); `persistent` lets every later one fail too.
  * n = 0 switches failing off. Returns whether the last setting had fired.
  */
-static inline bool plm_trip_set(plm_trip *trip, int64_t n, bool persistent)
+static inline bool plm__trip_set(plm_trip *trip, int64_t n, bool persistent)
 {
     bool fired = atomic_exchange(&trip->fired, false);
     atomic_store(&trip->persistent, persistent);
@@ -30,7 +30,7 @@ static inline bool plm_trip_set(plm_trip *trip, int64_t n, bool persistent)
 }
 
 /* Whether this call is to fail. */
-static inline bool plm_trip_hit(plm_trip *trip)
+static inline bool plm__trip_hit(plm_trip *trip)
 {
     if (atomic_load(&trip->left) == 0)
         return false;

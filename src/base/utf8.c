@@ -14,7 +14,7 @@ static int announced_length(unsigned char first)
     return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-int plm_utf8_decode(const char *bytes, int64_t count, uint32_t *point)
+int plm__utf8_decode(const char *bytes, int64_t count, uint32_t *point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *at = (const unsigned char *)bytes;
@@ -34,10 +34,10 @@ int plm_utf8_decode(const char *bytes, int64_t count, uint32_t *point)
     return length;
 }
 
-bool plm_utf8_is_valid(const char *text)
+bool plm__utf8_is_valid(const char *text)
 {
     for (int64_t left = (int64_t)strlen(text); left > 0;) {
-        int length = plm_utf8_decode(text, left, NULL);
+        int length = plm__utf8_decode(text, left, NULL);
         if (length == 0)
             return false;
         text += length;
@@ -46,18 +46,18 @@ bool plm_utf8_is_valid(const char *text)
     return true;
 }
 
-void plm_utf8_add_clean(plm_text *text, const char *bytes, int64_t count)
+void plm__utf8_add_clean(plm_text *text, const char *bytes, int64_t count)
 {
     int64_t clean = 0; /* well-formed bytes not yet appended, before `i` */
     for (int64_t i = 0; i < count;) {
-        int good = bytes[i] == '\0' ? 0 : plm_utf8_decode(bytes + i, count - i, NULL);
+        int good = bytes[i] == '\0' ? 0 : plm__utf8_decode(bytes + i, count - i, NULL);
         clean += good;
         i += good ? good : 1;
         if (good == 0) {
-            plm_text_add_bytes(text, bytes + i - 1 - clean, clean);
-            plm_text_add_bytes(text, "\xef\xbf\xbd", 3);
+            plm__text_add_bytes(text, bytes + i - 1 - clean, clean);
+            plm__text_add_bytes(text, "\xef\xbf\xbd", 3);
             clean = 0;
         }
     }
-    plm_text_add_bytes(text, bytes + count - clean, clean);
+    plm__text_add_bytes(text, bytes + count - clean, clean);
 }

@@ -12,15 +12,15 @@
  * The length of the well-formed sequence at the start of `bytes`, 1 to 4, and its code point
  * (`point` may be NULL); 0 when there is none. `count` is at least 1. A NUL is a character.
  */
-int plm_utf8_decode(const char *bytes, int64_t count, uint32_t *point);
+int plm__utf8_decode(const char *bytes, int64_t count, uint32_t *point);
 
 /* Whether a text that ends with a NUL is well-formed throughout. */
-bool plm_utf8_is_valid(const char *text);
+bool plm__utf8_is_valid(const char *text);
 
 /*
  * Appends `count` bytes to `text`; whatever is no well-formed UTF-8, and NUL, becomes U+FFFD, one
  * for each byte. A failure sticks to the text.
  */
-void plm_utf8_add_clean(plm_text *text, const char *bytes, int64_t count);
+void plm__utf8_add_clean(plm_text *text, const char *bytes, int64_t count);
 
 #endif

@@ -53,15 +53,15 @@ static plm_status read_through(const plm_corpus *corpus, int64_t first, int64_t 
                                visit_piece *visit, void *user)
 {
     uint8_t *piece = NULL;
-    PLM_TRY(plm_host_alloc(PIECE_BYTES, &piece));
+    PLM_TRY(plm__host_alloc(PIECE_BYTES, &piece));
     plm_status status = PLM_OK;
     for (int64_t at = first; status == PLM_OK && at < end; at += PIECE_BYTES) {
         int64_t count = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
-        status = plm_file_read_at(&corpus->file, (size_t)at, piece, (size_t)count);
+        status = plm__file_read_at(&corpus->file, (size_t)at, piece, (size_t)count);
         if (status == PLM_OK)
             status = visit(at, piece, count, user);
     }
-    plm_host_free(piece);
+    plm__host_free(piece);
     return status;
 }
 
@@ -87,10 +87,10 @@ plm_status plm_corpus_open(const char *path, int64_t length, int64_t vocab, plm_
                 vocab);
     plm_status status;
     plm_corpus *opened = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *opened, &opened));
+    PLM_TRY(plm__host_alloc(sizeof *opened, &opened));
     opened->length = length;
     opened->vocab = vocab;
-    PLM_TRY_DONE(plm_file_open(path, &opened->file));
+    PLM_TRY_DONE(plm__file_open(path, &opened->file));
     int64_t bytes = (int64_t)opened->file.byte_count;
     PLM_TRY_DONE(check_length(path, bytes, length));
     PLM_TRY_DONE(read_through(opened, 0, bytes, check_piece, opened));
@@ -107,8 +107,8 @@ void plm_corpus_close(plm_corpus *corpus)
 {
     if (!corpus)
         return;
-    plm_file_close(&corpus->file);
-    plm_host_free(corpus);
+    plm__file_close(&corpus->file);
+    plm__host_free(corpus);
 }
 
 /* ---- sequences ----------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static plm_status read_window(const plm_corpus *corpus, int64_t at, int64_t coun
     uint8_t bytes[WINDOW_BYTES + 1];
     for (int64_t done = 0; done < count; done += WINDOW_BYTES) {
         int64_t part = count - done < WINDOW_BYTES ? count - done : WINDOW_BYTES;
-        PLM_TRY(plm_file_read_at(&corpus->file, (size_t)(at + done), bytes, (size_t)part + 1));
+        PLM_TRY(plm__file_read_at(&corpus->file, (size_t)(at + done), bytes, (size_t)part + 1));
         for (int64_t t = 0; t < part; t++) {
             tokens[done + t] = bytes[t];
             targets[done + t] = bytes[t + 1];
@@ -141,7 +141,7 @@ plm_status plm_corpus_sample(const plm_corpus *corpus, uint64_t seed, int64_t st
     uint64_t places = (uint64_t)(corpus->training_bytes - corpus->length);
     for (int64_t i = 0; i < count; i++) {
         plm_philox drawn =
-            plm_philox_at(seed, (uint32_t)step, SITE_CORPUS, (uint64_t)first + (uint64_t)i);
+            plm__philox_at(seed, (uint32_t)step, SITE_CORPUS, (uint64_t)first + (uint64_t)i);
         uint64_t wide = (uint64_t)drawn.word[1] << 32 | drawn.word[0];
         PLM_TRY(read_window(corpus, (int64_t)(wide % places), corpus->length,
                             tokens + i * corpus->length, targets + i * corpus->length));
@@ -196,11 +196,11 @@ static void mask_position(plm_philox drawn, int32_t *token, int32_t *target)
 {
     if (*target == PLM_TARGET_IGNORED)
         return;
-    if (plm_philox_unit(drawn.word[0]) >= CHOSEN_SHARE) {
+    if (plm__philox_unit(drawn.word[0]) >= CHOSEN_SHARE) {
         *target = PLM_TARGET_IGNORED;
         return;
     }
-    float fate = plm_philox_unit(drawn.word[1]);
+    float fate = plm__philox_unit(drawn.word[1]);
     *target = *token;
     if (fate < MASK_SHARE)
         *token = PLM_TOKEN_MASK;
@@ -221,7 +221,7 @@ plm_status plm_corpus_mask(const plm_corpus *corpus, uint64_t seed, int64_t step
     for (int64_t i = 0; i < count; i++)
         for (int64_t t = 0; t < corpus->length; t++) {
             uint64_t index = (uint64_t)(first + i) << POSITION_BITS | (uint64_t)t;
-            mask_position(plm_philox_at(seed, (uint32_t)step, SITE_MASK, index), tokens++,
+            mask_position(plm__philox_at(seed, (uint32_t)step, SITE_MASK, index), tokens++,
                           targets++);
         }
     return PLM_OK;
@@ -275,7 +275,7 @@ static plm_status score_pairs(int64_t at, const uint8_t *bytes, int64_t count, v
 plm_status plm_corpus_bigram_loss(const plm_corpus *corpus, double *loss)
 {
     bigrams *b = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *b, &b));
+    PLM_TRY(plm__host_alloc(sizeof *b, &b));
     b->values = corpus->vocab < BYTE_VALUES ? (double)corpus->vocab : BYTE_VALUES;
     int64_t middle = corpus->training_bytes;
     plm_status status = read_through(corpus, 0, middle, count_pairs, b);
@@ -284,6 +284,6 @@ plm_status plm_corpus_bigram_loss(const plm_corpus *corpus, double *loss)
         status = read_through(corpus, middle, middle + corpus->held_out_bytes, score_pairs, b);
     if (status == PLM_OK)
         *loss = b->sum / (double)(corpus->held_out_bytes - 1);
-    plm_host_free(b);
+    plm__host_free(b);
     return status;
 }

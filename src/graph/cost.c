@@ -82,14 +82,14 @@ const char *plm__op_key(plm_op_kind kind, char text[PLM_OP_KEY_TEXT])
 
 static double bytes_of(const plm_graph *graph, plm_tensor tensor)
 {
-    return tensor == PLM_TENSOR_NONE ? 0 : (double)plm_graph_tensor(graph, tensor)->bytes;
+    return tensor == PLM_TENSOR_NONE ? 0 : (double)plm__graph_tensor(graph, tensor)->bytes;
 }
 
 static double elements_of(const plm_graph *graph, plm_tensor tensor)
 {
     return tensor == PLM_TENSOR_NONE
                ? 0
-               : (double)plm_shape_elements(&plm_graph_tensor(graph, tensor)->shape);
+               : (double)plm__shape_elements(&plm__graph_tensor(graph, tensor)->shape);
 }
 
 /* What an operation is about: its first result, else its first input, else what it changes. */
@@ -106,7 +106,7 @@ static plm_dtype dtype_of(const plm_graph *graph, const plm_op *op)
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++) {
         if (op->in[i] == PLM_TENSOR_NONE)
             continue;
-        plm_dtype dtype = plm_graph_tensor(graph, op->in[i])->shape.dtype;
+        plm_dtype dtype = plm__graph_tensor(graph, op->in[i])->shape.dtype;
         if (plm_dtype_is_real(dtype))
             return dtype;
     }
@@ -115,15 +115,15 @@ static plm_dtype dtype_of(const plm_graph *graph, const plm_op *op)
 
 static double product_flops(const plm_graph *graph, const plm_op *op, const cost_row *row)
 {
-    const plm_shape *by = &plm_graph_tensor(graph, op->in[row->by])->shape;
+    const plm_shape *by = &plm__graph_tensor(graph, op->in[row->by])->shape;
     double rows_and_columns = elements_of(graph, row->of < 0 ? op->out[0] : op->in[row->of]);
     return 2 * rows_and_columns * (double)by->dims[by->rank - 1];
 }
 
 static double attention_flops(const plm_graph *graph, const plm_op *op, const cost_row *row)
 {
-    const plm_tensor_info *qkv = plm_graph_tensor(graph, op->in[row->of]);
-    double elements = (double)plm_shape_elements(&qkv->shape) / 3; /* B T C */
+    const plm_tensor_info *qkv = plm__graph_tensor(graph, op->in[row->of]);
+    double elements = (double)plm__shape_elements(&qkv->shape) / 3; /* B T C */
     double whole = row->factor * elements * (double)qkv->shape.dims[1];
     return op->attr.causal ? whole / 2 : whole;
 }

@@ -42,8 +42,8 @@ void plm_graph_destroy(plm_graph *graph)
     PLM_ARRAY_FREE(&graph->parameters);
     PLM_ARRAY_FREE(&graph->parameter_of);
     PLM_ARRAY_FREE(&graph->by_name);
-    plm_intern_fini(&graph->names);
-    plm_host_free(graph);
+    plm__intern_fini(&graph->names);
+    plm__host_free(graph);
 }
 
 bool plm__graph_check(plm_graph *graph, plm_status status)
@@ -58,7 +58,7 @@ plm_status plm_graph_status(const plm_graph *graph)
     if (graph->error.status == PLM_OK)
         return PLM_OK;
     plm_status status = plm_fail(graph->error.status, "%s", graph->error.message);
-    plm_fail_oom(&graph->error.oom);
+    plm__fail_oom(&graph->error.oom);
     return status;
 }
 
@@ -99,10 +99,11 @@ PLM_PRINTF(2, 3) void plm_layer(plm_graph *graph, const char *format, ...)
         plm__graph_check(graph,
                          plm_fail(PLM_ERROR_ARGUMENT, "wanted a layer name of under 128 bytes"));
     else
-        plm__graph_check(graph, plm_intern_add(&graph->names, name, (size_t)length, &graph->layer));
+        plm__graph_check(graph,
+                         plm__intern_add(&graph->names, name, (size_t)length, &graph->layer));
 }
 
-int64_t plm_shape_elements(const plm_shape *shape)
+int64_t plm__shape_elements(const plm_shape *shape)
 {
     int64_t elements = 1;
     for (int32_t i = 0; i < shape->rank; i++)
@@ -110,7 +111,7 @@ int64_t plm_shape_elements(const plm_shape *shape)
     return elements;
 }
 
-const char *plm_shape_format(const plm_shape *shape, char text[PLM_SHAPE_TEXT])
+const char *plm__shape_format(const plm_shape *shape, char text[PLM_SHAPE_TEXT])
 {
     size_t used = 0;
     text[used++] = '[';
@@ -127,7 +128,7 @@ static plm_status shape_bytes(const plm_shape *shape, size_t *bytes)
     for (int32_t i = 0; i < shape->rank; i++) {
         PLM_FAIL_IF(shape->dims[i] < 0, PLM_ERROR_ARGUMENT,
                     "wanted dimensions of 0 or more, found %" PRId64, shape->dims[i]);
-        PLM_TRY(plm_mul_bytes(elements, (size_t)shape->dims[i], &elements));
+        PLM_TRY(plm__mul_bytes(elements, (size_t)shape->dims[i], &elements));
     }
     PLM_FAIL_IF(elements > INT64_MAX / 16, PLM_ERROR_OVERFLOW,
                 "a tensor of %zu elements is beyond what can be counted; use smaller dimensions",
@@ -172,17 +173,17 @@ static plm_status add_step_record(plm_graph *graph)
     PLM_TRY(add_storage(graph, sizeof(plm_step_record), PLM_SCOPE_RUN, &storage));
     PLM_TRY(add_tensor(graph, &shape, storage, 0, PLM_ROLE_STATE, &tensor));
     PLM_BUG_IF(tensor != PLM_TENSOR_STEP, "the step record is not the first tensor");
-    return plm_intern_add(&graph->names, "step record", strlen("step record"),
-                          &graph->tensors.items[tensor].name);
+    return plm__intern_add(&graph->names, "step record", strlen("step record"),
+                           &graph->tensors.items[tensor].name);
 }
 
 plm_status plm_graph_create(const plm_strategy *strategy, plm_graph **graph)
 {
     plm_graph *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
-    plm_status status = plm_intern_init(&made->names);
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
+    plm_status status = plm__intern_init(&made->names);
     if (status != PLM_OK) {
-        plm_host_free(made);
+        plm__host_free(made);
         return status;
     }
     made->strategy = *strategy;
@@ -203,14 +204,14 @@ plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape *shape, plm_
     int32_t storage;
     PLM_TRY(add_storage(graph, 0, PLM_SCOPE_CALL, &storage));
     PLM_TRY(add_tensor(graph, shape, storage, 0, role, tensor));
-    graph->storages.items[storage].bytes = plm_graph_tensor(graph, *tensor)->bytes;
+    graph->storages.items[storage].bytes = plm__graph_tensor(graph, *tensor)->bytes;
     return PLM_OK;
 }
 
 plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *shape, size_t offset,
                            plm_tensor *view)
 {
-    const plm_tensor_info whole = *plm_graph_tensor(graph, of);
+    const plm_tensor_info whole = *plm__graph_tensor(graph, of);
     graph->layer = whole.layer;
     PLM_TRY(add_tensor(graph, shape, whole.storage, whole.offset + offset, whole.role, view));
     plm_tensor_info *info = &graph->tensors.items[*view];
@@ -273,9 +274,9 @@ size_t plm__graph_flat_room(const plm_graph *graph, const plm_tensor_info *tenso
 static plm_status grow_group(const plm_graph *graph, plm_group group, int64_t elements, size_t *end)
 {
     size_t widest;
-    PLM_TRY(plm_round_up_bytes((size_t)elements, granule_elements(graph), end));
-    PLM_TRY(plm_add_bytes(graph->group_elements[group], *end, end));
-    return plm_mul_bytes(*end, sizeof(float), &widest);
+    PLM_TRY(plm__round_up_bytes((size_t)elements, granule_elements(graph), end));
+    PLM_TRY(plm__add_bytes(graph->group_elements[group], *end, end));
+    return plm__mul_bytes(*end, sizeof(float), &widest);
 }
 
 /* Appends the parameter's tensor at the end of its group, whose flat storages all grow by it. */
@@ -286,7 +287,7 @@ static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape
     size_t bytes, end;
     size_t offset = flat_offset(graph, PLM_FLAT_PARAMETER, graph->group_elements[group]);
     PLM_TRY(shape_bytes(shape, &bytes)); /* fails for what cannot be counted */
-    PLM_TRY(grow_group(graph, group, plm_shape_elements(shape), &end));
+    PLM_TRY(grow_group(graph, group, plm__shape_elements(shape), &end));
     PLM_TRY(PLM_ARRAY_RESERVE(&graph->parameters, graph->parameters.count + 1));
     PLM_TRY(PLM_ARRAY_RESERVE(&graph->by_name, (int64_t)name + 1));
     PLM_TRY(add_tensor(graph, shape, graph->flat_storage[PLM_FLAT_PARAMETER][group], offset,
@@ -319,12 +320,12 @@ static plm_status parameter(plm_graph *graph, const char *name, const plm_shape 
                             plm_init init, bool decay, plm_tensor *tensor)
 {
     char full[256];
-    const char *layer = plm_intern_text(&graph->names, graph->layer);
+    const char *layer = plm__intern_text(&graph->names, graph->layer);
     int length = snprintf(full, sizeof full, "%s%s%s", layer, layer[0] ? "." : "", name);
     PLM_FAIL_IF(length < 0 || (size_t)length >= sizeof full, PLM_ERROR_ARGUMENT,
                 "wanted a parameter name of under 256 bytes, found '%.40s...'", name);
     uint32_t id;
-    PLM_TRY(plm_intern_add(&graph->names, full, (size_t)length, &id));
+    PLM_TRY(plm__intern_add(&graph->names, full, (size_t)length, &id));
     plm_tensor found = find_parameter(graph, id);
     /* The first micro-batch writes every gradient, and the update is built over what it has. */
     const plm_op_range *first = &graph->programs[PLM_PROGRAM_FIRST];
@@ -336,11 +337,11 @@ static plm_status parameter(plm_graph *graph, const char *name, const plm_shape 
     if (found == PLM_TENSOR_NONE)
         return add_parameter(graph, id, shape, init, decay ? PLM_GROUP_DECAY : PLM_GROUP_NO_DECAY,
                              tensor);
-    const plm_shape *had = &plm_graph_tensor(graph, found)->shape;
+    const plm_shape *had = &plm__graph_tensor(graph, found)->shape;
     char wanted_text[PLM_SHAPE_TEXT], had_text[PLM_SHAPE_TEXT];
     PLM_FAIL_IF(memcmp(had, shape, sizeof *shape) != 0, PLM_ERROR_ARGUMENT,
                 "parameter '%s' wanted as %s, but it was made as %s", full,
-                plm_shape_format(shape, wanted_text), plm_shape_format(had, had_text));
+                plm__shape_format(shape, wanted_text), plm__shape_format(had, had_text));
     *tensor = found;
     return PLM_OK;
 }
@@ -375,7 +376,7 @@ plm_tensor plm_parameter_named(plm_graph *graph, const char *full_name)
 {
     uint32_t id;
     if (!plm__graph_check(graph, PLM_OK) ||
-        !plm__graph_check(graph, plm_intern_add(&graph->names, full_name, strlen(full_name), &id)))
+        !plm__graph_check(graph, plm__intern_add(&graph->names, full_name, strlen(full_name), &id)))
         return PLM_TENSOR_NONE;
     plm_tensor found = find_parameter(graph, id);
     if (found == PLM_TENSOR_NONE)
@@ -391,7 +392,7 @@ plm_tensor plm_input(plm_graph *graph, const char *name, int32_t rank, const int
     plm_tensor tensor = PLM_TENSOR_NONE;
     if (!plm__graph_check(graph, PLM_OK) ||
         !plm__graph_check(graph, take_shape(PLM_DTYPE_I32, rank, dims, &shape)) ||
-        !plm__graph_check(graph, plm_intern_add(&graph->names, name, strlen(name), &id)) ||
+        !plm__graph_check(graph, plm__intern_add(&graph->names, name, strlen(name), &id)) ||
         !plm__graph_check(graph, plm__graph_call_tensor(graph, &shape, PLM_ROLE_INPUT, &tensor)))
         return PLM_TENSOR_NONE;
     graph->tensors.items[tensor].name = id;
@@ -414,7 +415,7 @@ plm_tensor plm_name(plm_graph *graph, plm_tensor tensor, const char *name)
 {
     uint32_t id;
     if (!check_result(graph, tensor, "name") ||
-        !plm__graph_check(graph, plm_intern_add(&graph->names, name, strlen(name), &id)))
+        !plm__graph_check(graph, plm__intern_add(&graph->names, name, strlen(name), &id)))
         return PLM_TENSOR_NONE;
     graph->tensors.items[tensor].name = id;
     return tensor;
@@ -436,7 +437,7 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
     if (parameter_info->flat[flat] != PLM_TENSOR_NONE)
         return parameter_info->flat[flat];
     plm_tensor made = PLM_TENSOR_NONE;
-    const plm_tensor_info base = *plm_graph_tensor(graph, tensor);
+    const plm_tensor_info base = *plm__graph_tensor(graph, tensor);
     plm_shape shape = base.shape;
     shape.dtype = plm__graph_flat_dtype(graph, flat);
     size_t offset = flat_offset(graph, flat, base.offset / plm_dtype_size(base.shape.dtype));
@@ -476,7 +477,7 @@ static plm_tensor brief_gradient(plm_graph *graph, plm_tensor tensor)
 {
     plm_parameter_info *info = &graph->parameters.items[graph->parameter_of.items[tensor]];
     plm_tensor *gradient = &info->flat[PLM_FLAT_GRADIENT];
-    const plm_tensor_info base = *plm_graph_tensor(graph, tensor);
+    const plm_tensor_info base = *plm__graph_tensor(graph, tensor);
     plm_shape shape = base.shape;
     shape.dtype = plm__graph_flat_dtype(graph, PLM_FLAT_GRADIENT);
     if (*gradient != PLM_TENSOR_NONE)

@@ -129,22 +129,22 @@ typedef struct plm_op_info {
     const char *output_names; /* NUL-separated */
 } plm_op_info;
 
-const plm_op_info *plm_op_info_of(plm_op_kind kind);
+const plm_op_info *plm__op_info_of(plm_op_kind kind);
 
 /* The name of output `index` of a kind, a noun: "output" for the plain result, "rstd". */
-const char *plm_op_output_name(plm_op_kind kind, int32_t index);
+const char *plm__op_output_name(plm_op_kind kind, int32_t index);
 
-static inline const plm_tensor_info *plm_graph_tensor(const plm_graph *graph, plm_tensor tensor)
+static inline const plm_tensor_info *plm__graph_tensor(const plm_graph *graph, plm_tensor tensor)
 {
     return &graph->tensors.items[tensor];
 }
 
 /* Elements of a shape; shapes of a graph are checked to fit. */
-int64_t plm_shape_elements(const plm_shape *shape);
+int64_t plm__shape_elements(const plm_shape *shape);
 
 /* "[8,1024,768] fp32" into `text`, which is returned. */
 enum { PLM_SHAPE_TEXT = 112 };
-const char *plm_shape_format(const plm_shape *shape, char text[PLM_SHAPE_TEXT]);
+const char *plm__shape_format(const plm_shape *shape, char text[PLM_SHAPE_TEXT]);
 
 /*
  * Appends an operation: checks inputs by its shape rule, makes its outputs. `in` and `effect` are

@@ -19,12 +19,12 @@ static const struct {
 #undef PLM_OP
 };
 
-const plm_op_info *plm_op_info_of(plm_op_kind kind)
+const plm_op_info *plm__op_info_of(plm_op_kind kind)
 {
     return &table[kind].info;
 }
 
-const char *plm_op_output_name(plm_op_kind kind, int32_t index)
+const char *plm__op_output_name(plm_op_kind kind, int32_t index)
 {
     const char *name = table[kind].info.output_names;
     for (int32_t i = 0; i < index; i++)
@@ -49,7 +49,7 @@ plm_status plm__shape_failed(const char *op, const char *wanted, const plm_shape
 {
     char text[PLM_SHAPE_TEXT];
     return plm_fail(PLM_ERROR_ARGUMENT, "%s wanted %s, found %s", op, wanted,
-                    plm_shape_format(found, text));
+                    plm__shape_format(found, text));
 }
 
 PLM_SHAPE_RULE(none)
@@ -79,16 +79,16 @@ static plm_status choose_label(plm_graph *graph, plm_op *op)
     const char *text = table[op->kind].info.text;
     size_t length = strlen(text);
     if (is_named_by_weight(op->kind)) {
-        const plm_tensor_info *weight = plm_graph_tensor(graph, op->in[1]);
-        const char *name = plm_intern_text(&graph->names, weight->name);
-        const char *layer = plm_intern_text(&graph->names, weight->layer);
+        const plm_tensor_info *weight = plm__graph_tensor(graph, op->in[1]);
+        const char *name = plm__intern_text(&graph->names, weight->name);
+        const char *layer = plm__intern_text(&graph->names, weight->layer);
         if (layer[0])
             name += strlen(layer) + 1;
         const char *suffix = strrchr(name, '.');
         text = name;
         length = suffix ? (size_t)(suffix - name) : strlen(name);
     }
-    return plm_intern_add(&graph->names, text, length, &op->label);
+    return plm__intern_add(&graph->names, text, length, &op->label);
 }
 
 static plm_status add_outputs(plm_graph *graph, plm_op *op, const plm_shape *shapes)
@@ -133,18 +133,18 @@ static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t 
         return PLM_OK;
     PLM_FAIL_IF(in < 0 || in >= graph->tensors.count, PLM_ERROR_ARGUMENT,
                 "%s wanted a tensor of this graph as input %d, found none", op, i);
-    const plm_storage *storage = &graph->storages.items[plm_graph_tensor(graph, in)->storage];
+    const plm_storage *storage = &graph->storages.items[plm__graph_tensor(graph, in)->storage];
     PLM_FAIL_IF(storage->scope == PLM_SCOPE_CALL && storage->program != graph->program,
                 PLM_ERROR_ARGUMENT, "%s wanted a tensor of %s as input %d, found one of %s", op,
                 plm_program_text(graph->program), i, plm_program_text(storage->program));
-    const plm_shape *shape = &plm_graph_tensor(graph, in)->shape;
+    const plm_shape *shape = &plm__graph_tensor(graph, in)->shape;
     char text[PLM_SHAPE_TEXT];
     PLM_FAIL_IF(!plm_dtype_is_real(shape->dtype) && !input_is_ids(kind, i), PLM_ERROR_ARGUMENT,
                 "%s wanted real numbers as input %d, found %s", op, i,
-                plm_shape_format(shape, text));
+                plm__shape_format(shape, text));
     PLM_FAIL_IF(input_is_weight(kind, i) && graph->parameter_of.items[in] < 0, PLM_ERROR_ARGUMENT,
                 "%s wanted a parameter as input %d, found a result, %s", op, i,
-                plm_shape_format(shape, text));
+                plm__shape_format(shape, text));
     return PLM_OK;
 }
 
@@ -195,7 +195,7 @@ plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t in
 {
     if (tensor == PLM_TENSOR_NONE)
         return PLM_TENSOR_NONE;
-    return graph->ops.items[plm_graph_tensor(graph, tensor)->producer].out[index];
+    return graph->ops.items[plm__graph_tensor(graph, tensor)->producer].out[index];
 }
 
 void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout, plm_tensor *din)
@@ -217,11 +217,11 @@ void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout
 void plm__emit_weight_gradient(plm_graph *graph, plm_op_kind kind, plm_op_attr attr,
                                const plm_tensor *in, plm_tensor weight, plm_tensor second)
 {
-    bool learns = plm_graph_tensor(graph, weight)->trainable, accumulates = false;
+    bool learns = plm__graph_tensor(graph, weight)->trainable, accumulates = false;
     bool other_learns = learns, other_accumulates = false;
     plm_tensor effect[PLM_OP_EFFECTS_MAX] = {PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE};
     if (second != PLM_TENSOR_NONE)
-        other_learns = plm_graph_tensor(graph, second)->trainable;
+        other_learns = plm__graph_tensor(graph, second)->trainable;
     if (!learns && !other_learns)
         return;
     if (learns)

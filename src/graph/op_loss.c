@@ -6,7 +6,7 @@ PLM_SHAPE_RULE(cross_entropy)
 {
     (void)attr;
     const plm_shape *logits = plm__shape(graph, in[0]), *targets = plm__shape(graph, in[1]);
-    if (targets->dtype != PLM_DTYPE_I32 || plm_shape_elements(targets) != plm__rows(logits))
+    if (targets->dtype != PLM_DTYPE_I32 || plm__shape_elements(targets) != plm__rows(logits))
         return plm__shape_failed("cross entropy", "one int32 target a row of logits", targets);
     out[0] = out[1] = (plm_shape){PLM_DTYPE_F32, 1, {plm__rows(logits)}};
     return PLM_OK;

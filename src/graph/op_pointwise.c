@@ -34,7 +34,7 @@ PLM_SHAPE_RULE(add)
     const plm_shape *left = plm__shape(graph, in[0]), *right = plm__shape(graph, in[1]);
     char text[PLM_SHAPE_TEXT];
     if (memcmp(left, right, sizeof *left) != 0)
-        return plm__shape_failed("add", plm_shape_format(left, text), right);
+        return plm__shape_failed("add", plm__shape_format(left, text), right);
     *out = *left;
     return PLM_OK;
 }

@@ -353,7 +353,7 @@ plm_status plm_strategy_read(const char *what, const void *text, size_t byte_cou
                              plm_strategy *strategy)
 {
     json_t *root;
-    PLM_TRY(plm_json_read_small(what, text, byte_count, &root));
+    PLM_TRY(plm__json_read_small(what, text, byte_count, &root));
     plm_strategy made = plm_strategy_default();
     plm_status status = PLM_OK;
     const char *name;
@@ -372,9 +372,9 @@ plm_status plm_strategy_read(const char *what, const void *text, size_t byte_cou
 plm_status plm_strategy_load(const char *path, plm_strategy *strategy)
 {
     plm_file file;
-    PLM_TRY(plm_file_map(path, &file));
+    PLM_TRY(plm__file_map(path, &file));
     plm_status status = plm_strategy_read(path, file.bytes, file.byte_count, strategy);
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     return status;
 }
 
@@ -383,55 +383,55 @@ static void write_recompute(plm_json_writer *writer, const plm_strategy *strateg
 {
     char text[PLM_RECOMPUTE_TEXT];
     if (strategy->recompute_count == 0) {
-        plm_json_text(writer, "recompute",
-                      plm_recompute_format(strategy, strategy->recompute, text));
+        plm__json_text(writer, "recompute",
+                       plm_recompute_format(strategy, strategy->recompute, text));
         return;
     }
-    plm_json_begin_array(writer, "recompute");
+    plm__json_begin_array(writer, "recompute");
     for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
         next = end_of_run(strategy, first);
-        plm_json_begin_object(writer, NULL);
-        plm_json_text(writer, "rung",
-                      plm_recompute_format(strategy, strategy->recompute_of[first], text));
-        plm_json_int(writer, "blocks", next - first);
-        plm_json_end(writer);
+        plm__json_begin_object(writer, NULL);
+        plm__json_text(writer, "rung",
+                       plm_recompute_format(strategy, strategy->recompute_of[first], text));
+        plm__json_int(writer, "blocks", next - first);
+        plm__json_end(writer);
     }
-    plm_json_end(writer);
+    plm__json_end(writer);
 }
 
 void plm__strategy_json(plm_json_writer *writer, const char *key, const plm_strategy *strategy)
 {
-    plm_json_begin_object(writer, key);
-    plm_json_int(writer, "micro_batch", strategy->micro_batch);
-    plm_json_text(writer, "precision",
-                  strategy->precision == PLM_PRECISION_AUTO ? AUTO_TEXT
-                                                            : plm_dtype_text(strategy->precision));
-    plm_json_text(writer, "attention", plm_attention_text(strategy->attention));
+    plm__json_begin_object(writer, key);
+    plm__json_int(writer, "micro_batch", strategy->micro_batch);
+    plm__json_text(writer, "precision",
+                   strategy->precision == PLM_PRECISION_AUTO ? AUTO_TEXT
+                                                             : plm_dtype_text(strategy->precision));
+    plm__json_text(writer, "attention", plm_attention_text(strategy->attention));
     write_recompute(writer, strategy);
-    plm_json_int(writer, "head_chunks", strategy->head_chunks);
-    plm_json_int(writer, "mlp_chunks", strategy->mlp_chunks);
-    plm_json_text(writer, "gradient", plm_dtype_text(strategy->gradient));
-    plm_json_text(writer, "update", plm_update_time_text(strategy->update));
-    plm_json_end(writer);
+    plm__json_int(writer, "head_chunks", strategy->head_chunks);
+    plm__json_int(writer, "mlp_chunks", strategy->mlp_chunks);
+    plm__json_text(writer, "gradient", plm_dtype_text(strategy->gradient));
+    plm__json_text(writer, "update", plm_update_time_text(strategy->update));
+    plm__json_end(writer);
 }
 
 plm_status plm_strategy_json(const plm_strategy *strategy, char **line)
 {
     plm_json_writer writer = {0};
     plm__strategy_json(&writer, NULL, strategy);
-    return plm_json_finish(&writer, line);
+    return plm__json_finish(&writer, line);
 }
 
 void plm_strategy_json_free(char *line)
 {
-    plm_host_free(line);
+    plm__host_free(line);
 }
 
 plm_status plm_strategy_save(const plm_strategy *strategy, const char *path)
 {
     char *line = NULL;
     PLM_TRY(plm_strategy_json(strategy, &line));
-    plm_status status = plm_file_write(path, line, strlen(line));
+    plm_status status = plm__file_write(path, line, strlen(line));
     plm_strategy_json_free(line);
     return status;
 }

@@ -72,7 +72,7 @@ static plm_status read_count(const char *value, int key, plm_model *model)
 static plm_status read_dropout(const char *value, plm_model *model)
 {
     char *end;
-    float number = (float)plm_number_read(value, &end);
+    float number = (float)plm__number_read(value, &end);
     PLM_FAIL_IF(end == value || *end || !(number >= 0 && number < 1), PLM_ERROR_ARGUMENT,
                 "model description: wanted dropout of at least 0 and under 1, found '%.40s'",
                 value);
@@ -106,7 +106,7 @@ static plm_status read_pair(char *pair, plm_model *model)
 static plm_status read_description(const char *text, plm_model *model)
 {
     char copy[sizeof model->name];
-    plm_print(copy, sizeof copy, "%s", text);
+    plm__print(copy, sizeof copy, "%s", text);
     char *rest = NULL;
     for (char *pair = strtok_r(copy, ",", &rest); pair; pair = strtok_r(NULL, ",", &rest))
         PLM_TRY(read_pair(pair, model));
@@ -152,7 +152,7 @@ plm_status plm_model_parse(const char *text, plm_model *model)
                 "bert-base, bert-large and descriptions such as %s and %s",
                 text, families[PLM_FAMILY_GPT].example, families[PLM_FAMILY_BERT].example);
     PLM_TRY(read_description(pairs, &made));
-    plm_print(made.name, sizeof made.name, "%s", text);
+    plm__print(made.name, sizeof made.name, "%s", text);
     *model = made;
     return PLM_OK;
 }

@@ -36,44 +36,44 @@ typedef struct plm_safetensors plm_safetensors;
  * long as shape and dtype say. PLM_ERROR_IO, PLM_ERROR_FORMAT (what is wrong, in one line). Owned
  * by the caller.
  */
-PLM_MUST_USE plm_status plm_safetensors_open(const char *path, plm_safetensors **file);
+PLM_MUST_USE plm_status plm__safetensors_open(const char *path, plm_safetensors **file);
 
 /* Ends the mapping; NULL is allowed. */
-void plm_safetensors_close(plm_safetensors *file);
+void plm__safetensors_close(plm_safetensors *file);
 
 /* PLM_ERROR_FORMAT unless the file ends with its checksum and it is right: reads the whole file. */
-PLM_MUST_USE plm_status plm_safetensors_verify(const plm_safetensors *file);
+PLM_MUST_USE plm_status plm__safetensors_verify(const plm_safetensors *file);
 
 /* The tensor of this name, NULL when there is none; borrowed. */
-const plm_safetensor *plm_safetensors_find(const plm_safetensors *file, const char *name);
+const plm_safetensor *plm__safetensors_find(const plm_safetensors *file, const char *name);
 
-int64_t plm_safetensors_count(const plm_safetensors *file);
-const plm_safetensor *plm_safetensors_at(const plm_safetensors *file, int64_t index);
+int64_t plm__safetensors_count(const plm_safetensors *file);
+const plm_safetensor *plm__safetensors_at(const plm_safetensors *file, int64_t index);
 
 /* A text of the header's metadata, NULL when there is none; borrowed. */
-const char *plm_safetensors_metadata(const plm_safetensors *file, const char *key);
+const char *plm__safetensors_metadata(const plm_safetensors *file, const char *key);
 
 typedef struct plm_safetensors_writer plm_safetensors_writer;
 
 /* *writer = a file to be; owned by the caller, ended by exactly one of finish and abandon. */
-PLM_MUST_USE plm_status plm_safetensors_begin(const char *path, plm_safetensors_writer **writer);
+PLM_MUST_USE plm_status plm__safetensors_begin(const char *path, plm_safetensors_writer **writer);
 
 /* A text of the header's metadata; before the first tensor. */
-void plm_safetensors_note(plm_safetensors_writer *writer, const char *key, const char *text);
+void plm__safetensors_note(plm_safetensors_writer *writer, const char *key, const char *text);
 
 /* A tensor whose data will follow, in the order of these calls. */
-PLM_MUST_USE plm_status plm_safetensors_declare(plm_safetensors_writer *writer, const char *name,
-                                                plm_dtype dtype, int32_t rank,
-                                                const int64_t *shape);
+PLM_MUST_USE plm_status plm__safetensors_declare(plm_safetensors_writer *writer, const char *name,
+                                                 plm_dtype dtype, int32_t rank,
+                                                 const int64_t *shape);
 
 /* The next bytes of the tensors' data. The first call ends the declarations. */
-PLM_MUST_USE plm_status plm_safetensors_append(plm_safetensors_writer *writer, const void *bytes,
-                                               size_t byte_count);
+PLM_MUST_USE plm_status plm__safetensors_append(plm_safetensors_writer *writer, const void *bytes,
+                                                size_t byte_count);
 
 /* Ends the writer; the file is then whole, or as it was. PLM_ERROR_STATE when data is missing. */
-PLM_MUST_USE plm_status plm_safetensors_finish(plm_safetensors_writer *writer);
+PLM_MUST_USE plm_status plm__safetensors_finish(plm_safetensors_writer *writer);
 
 /* NULL is allowed. */
-void plm_safetensors_abandon(plm_safetensors_writer *writer);
+void plm__safetensors_abandon(plm_safetensors_writer *writer);
 
 #endif

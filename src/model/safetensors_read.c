@@ -46,7 +46,7 @@ static plm_status read_shape(const plm_safetensors *file, const json_t *shape,
         tensor->shape[i] = json_integer_value(dimension);
         if (!json_is_integer(dimension) || tensor->shape[i] < 0)
             return malformed(file, "no usable shape for", tensor->name);
-        PLM_TRY(plm_mul_bytes(elements, (size_t)tensor->shape[i], &elements));
+        PLM_TRY(plm__mul_bytes(elements, (size_t)tensor->shape[i], &elements));
     }
     if (elements > INT64_MAX)
         return malformed(file, "no usable shape for", tensor->name);
@@ -106,7 +106,7 @@ static plm_status read_header(plm_safetensors *file)
         header_bytes > file->file.byte_count - PLM__SAFETENSORS_LENGTH_BYTES)
         return malformed(file, "its header is longer than the file", NULL);
     const uint8_t *header = file->file.bytes + PLM__SAFETENSORS_LENGTH_BYTES;
-    PLM_TRY(plm_json_read(file->path, header, header_bytes, &file->header));
+    PLM_TRY(plm__json_read(file->path, header, header_bytes, &file->header));
     if (!json_is_object(file->header))
         return malformed(file, "its header is no JSON object", NULL);
     const uint8_t *data = header + header_bytes;
@@ -119,35 +119,35 @@ static plm_status read_header(plm_safetensors *file)
     return check_places(file, data, data_bytes);
 }
 
-plm_status plm_safetensors_open(const char *path, plm_safetensors **file)
+plm_status plm__safetensors_open(const char *path, plm_safetensors **file)
 {
     plm_safetensors *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     snprintf(made->path, sizeof made->path, "%s", path);
-    plm_status status = plm_file_map(path, &made->file);
+    plm_status status = plm__file_map(path, &made->file);
     if (status == PLM_OK)
         status = read_header(made);
     if (status != PLM_OK) {
-        plm_safetensors_close(made);
+        plm__safetensors_close(made);
         return status;
     }
     *file = made;
     return PLM_OK;
 }
 
-void plm_safetensors_close(plm_safetensors *file)
+void plm__safetensors_close(plm_safetensors *file)
 {
     if (!file)
         return;
     json_decref(file->header);
-    plm_file_unmap(&file->file);
+    plm__file_unmap(&file->file);
     PLM_ARRAY_FREE(&file->tensors);
-    plm_host_free(file);
+    plm__host_free(file);
 }
 
-plm_status plm_safetensors_verify(const plm_safetensors *file)
+plm_status plm__safetensors_verify(const plm_safetensors *file)
 {
-    const plm_safetensor *sum = plm_safetensors_find(file, PLM__SAFETENSORS_CHECKSUM);
+    const plm_safetensor *sum = plm__safetensors_find(file, PLM__SAFETENSORS_CHECKSUM);
     if (!sum || sum->bytes != PLM__SAFETENSORS_CHECKSUM_BYTES ||
         sum->data + sum->bytes != file->file.bytes + file->file.byte_count)
         return malformed(file, "it does not end with its checksum", NULL);
@@ -160,7 +160,7 @@ plm_status plm_safetensors_verify(const plm_safetensors *file)
     return PLM_OK;
 }
 
-const plm_safetensor *plm_safetensors_find(const plm_safetensors *file, const char *name)
+const plm_safetensor *plm__safetensors_find(const plm_safetensors *file, const char *name)
 {
     for (int64_t i = 0; i < file->tensors.count; i++)
         if (strcmp(file->tensors.items[i].name, name) == 0)
@@ -168,17 +168,17 @@ const plm_safetensor *plm_safetensors_find(const plm_safetensors *file, const ch
     return NULL;
 }
 
-int64_t plm_safetensors_count(const plm_safetensors *file)
+int64_t plm__safetensors_count(const plm_safetensors *file)
 {
     return file->tensors.count;
 }
 
-const plm_safetensor *plm_safetensors_at(const plm_safetensors *file, int64_t index)
+const plm_safetensor *plm__safetensors_at(const plm_safetensors *file, int64_t index)
 {
     return &file->tensors.items[index];
 }
 
-const char *plm_safetensors_metadata(const plm_safetensors *file, const char *key)
+const char *plm__safetensors_metadata(const plm_safetensors *file, const char *key)
 {
     return json_string_value(
         json_object_get(json_object_get(file->header, PLM__SAFETENSORS_METADATA), key));

@@ -35,51 +35,51 @@ void plm__safetensors_checksum_bytes(uint32_t sum, uint8_t bytes[PLM__SAFETENSOR
         bytes[i] = (uint8_t)(sum >> (8 * i));
 }
 
-plm_status plm_safetensors_begin(const char *path, plm_safetensors_writer **writer)
+plm_status plm__safetensors_begin(const char *path, plm_safetensors_writer **writer)
 {
     plm_safetensors_writer *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
-    plm_status status = plm_file_begin(path, &made->file);
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
+    plm_status status = plm__file_begin(path, &made->file);
     if (status != PLM_OK) {
-        plm_host_free(made);
+        plm__host_free(made);
         return status;
     }
-    plm_json_begin_object(&made->header, NULL);
-    plm_json_begin_object(&made->header, PLM__SAFETENSORS_METADATA);
+    plm__json_begin_object(&made->header, NULL);
+    plm__json_begin_object(&made->header, PLM__SAFETENSORS_METADATA);
     made->in_metadata = made->in_header = true;
     *writer = made;
     return PLM_OK;
 }
 
-void plm_safetensors_note(plm_safetensors_writer *writer, const char *key, const char *text)
+void plm__safetensors_note(plm_safetensors_writer *writer, const char *key, const char *text)
 {
     PLM_ASSERT(writer->in_metadata);
-    plm_json_text(&writer->header, key, text);
+    plm__json_text(&writer->header, key, text);
 }
 
-plm_status plm_safetensors_declare(plm_safetensors_writer *writer, const char *name,
-                                   plm_dtype dtype, int32_t rank, const int64_t *shape)
+plm_status plm__safetensors_declare(plm_safetensors_writer *writer, const char *name,
+                                    plm_dtype dtype, int32_t rank, const int64_t *shape)
 {
     PLM_ASSERT(writer->in_header);
     if (writer->in_metadata)
-        plm_json_end(&writer->header);
+        plm__json_end(&writer->header);
     writer->in_metadata = false;
     size_t elements = 1, bytes, end;
-    plm_json_begin_object(&writer->header, name);
-    plm_json_text(&writer->header, "dtype", plm__safetensors_dtypes[dtype]);
-    plm_json_begin_array(&writer->header, "shape");
+    plm__json_begin_object(&writer->header, name);
+    plm__json_text(&writer->header, "dtype", plm__safetensors_dtypes[dtype]);
+    plm__json_begin_array(&writer->header, "shape");
     for (int32_t i = 0; i < rank; i++) {
-        plm_json_int(&writer->header, NULL, shape[i]);
-        PLM_TRY(plm_mul_bytes(elements, (size_t)shape[i], &elements));
+        plm__json_int(&writer->header, NULL, shape[i]);
+        PLM_TRY(plm__mul_bytes(elements, (size_t)shape[i], &elements));
     }
-    plm_json_end(&writer->header);
+    plm__json_end(&writer->header);
     PLM_TRY(plm_dtype_bytes(dtype, (int64_t)elements, &bytes));
-    PLM_TRY(plm_add_bytes(writer->data_bytes, bytes, &end));
-    plm_json_begin_array(&writer->header, "data_offsets");
-    plm_json_bytes(&writer->header, NULL, writer->data_bytes);
-    plm_json_bytes(&writer->header, NULL, end);
-    plm_json_end(&writer->header);
-    plm_json_end(&writer->header);
+    PLM_TRY(plm__add_bytes(writer->data_bytes, bytes, &end));
+    plm__json_begin_array(&writer->header, "data_offsets");
+    plm__json_bytes(&writer->header, NULL, writer->data_bytes);
+    plm__json_bytes(&writer->header, NULL, end);
+    plm__json_end(&writer->header);
+    plm__json_end(&writer->header);
     writer->data_bytes = end;
     return PLM_OK;
 }
@@ -87,7 +87,7 @@ plm_status plm_safetensors_declare(plm_safetensors_writer *writer, const char *n
 static plm_status append(plm_safetensors_writer *writer, const void *bytes, size_t byte_count)
 {
     writer->checksum = plm__safetensors_checksum(writer->checksum, bytes, byte_count);
-    return plm_file_append(&writer->file, bytes, byte_count);
+    return plm__file_append(&writer->file, bytes, byte_count);
 }
 
 /* Ends the declarations with the checksum's, and writes length and header, filled up to 8 bytes
@@ -95,12 +95,12 @@ static plm_status append(plm_safetensors_writer *writer, const void *bytes, size
 static plm_status write_header(plm_safetensors_writer *writer)
 {
     static const int64_t checksum_shape = PLM__SAFETENSORS_CHECKSUM_BYTES;
-    PLM_TRY(plm_safetensors_declare(writer, PLM__SAFETENSORS_CHECKSUM, PLM_DTYPE_U8, 1,
-                                    &checksum_shape));
-    plm_json_end(&writer->header);
+    PLM_TRY(plm__safetensors_declare(writer, PLM__SAFETENSORS_CHECKSUM, PLM_DTYPE_U8, 1,
+                                     &checksum_shape));
+    plm__json_end(&writer->header);
     writer->in_header = false;
     char *text = NULL;
-    PLM_TRY(plm_json_finish(&writer->header, &text));
+    PLM_TRY(plm__json_finish(&writer->header, &text));
     uint64_t text_bytes = strlen(text), blanks = -text_bytes % PLM__SAFETENSORS_LENGTH_BYTES;
     uint8_t length[PLM__SAFETENSORS_LENGTH_BYTES];
     for (int i = 0; i < PLM__SAFETENSORS_LENGTH_BYTES; i++)
@@ -110,12 +110,12 @@ static plm_status write_header(plm_safetensors_writer *writer)
         status = append(writer, text, text_bytes);
     if (status == PLM_OK)
         status = append(writer, "        ", blanks);
-    plm_host_free(text);
+    plm__host_free(text);
     return status;
 }
 
-plm_status plm_safetensors_append(plm_safetensors_writer *writer, const void *bytes,
-                                  size_t byte_count)
+plm_status plm__safetensors_append(plm_safetensors_writer *writer, const void *bytes,
+                                   size_t byte_count)
 {
     if (writer->in_header)
         PLM_TRY(write_header(writer));
@@ -135,24 +135,24 @@ static plm_status write_rest(plm_safetensors_writer *writer)
     return append(writer, sum, sizeof sum);
 }
 
-plm_status plm_safetensors_finish(plm_safetensors_writer *writer)
+plm_status plm__safetensors_finish(plm_safetensors_writer *writer)
 {
     plm_status status = write_rest(writer);
     if (status != PLM_OK) {
-        plm_safetensors_abandon(writer);
+        plm__safetensors_abandon(writer);
         return status;
     }
-    status = plm_file_finish(&writer->file);
-    plm_json_abandon(&writer->header);
-    plm_host_free(writer);
+    status = plm__file_finish(&writer->file);
+    plm__json_abandon(&writer->header);
+    plm__host_free(writer);
     return status;
 }
 
-void plm_safetensors_abandon(plm_safetensors_writer *writer)
+void plm__safetensors_abandon(plm_safetensors_writer *writer)
 {
     if (!writer)
         return;
-    plm_file_abandon(&writer->file);
-    plm_json_abandon(&writer->header);
-    plm_host_free(writer);
+    plm__file_abandon(&writer->file);
+    plm__json_abandon(&writer->header);
+    plm__host_free(writer);
 }

@@ -65,16 +65,16 @@ static plm_status fit_init(fit_state *fit, plm__pack_problem *problem)
     size_t count = (size_t)problem->count;
     *fit = (fit_state){.problem = problem, .best_top = UINT64_MAX};
     PLM_TRY(plm__rest_init(&fit->rest, problem));
-    PLM_TRY(plm_host_alloc(count * sizeof *fit->by_length, &fit->by_length));
-    PLM_TRY(plm_host_alloc(count * sizeof *fit->best, &fit->best));
+    PLM_TRY(plm__host_alloc(count * sizeof *fit->by_length, &fit->by_length));
+    PLM_TRY(plm__host_alloc(count * sizeof *fit->best, &fit->best));
     sort_by_length(fit);
     return PLM_OK;
 }
 
 static void fit_fini(fit_state *fit)
 {
-    plm_host_free(fit->best);
-    plm_host_free(fit->by_length);
+    plm__host_free(fit->best);
+    plm__host_free(fit->by_length);
     plm__rest_fini(&fit->rest);
 }
 

@@ -102,7 +102,7 @@ static plm_status find_steps(const plm_pack_item *items, plm__pack_key *keys,
 
 static void problem_fini(plm__pack_problem *problem)
 {
-    plm_host_free(problem->spans);
+    plm__host_free(problem->spans);
     problem->spans = NULL;
 }
 
@@ -114,19 +114,19 @@ static plm_status problem_init(const plm_pack_item *items, int64_t count,
                 "cannot pack %lld items, %d at most", (long long)count, COUNT_MAX);
     plm__pack_key *keys = NULL;
     plm_status status;
-    PLM_TRY_DONE(plm_host_alloc((size_t)count * sizeof *problem->spans, &problem->spans));
-    PLM_TRY_DONE(plm_host_alloc(2 * (size_t)count * sizeof *keys, &keys));
+    PLM_TRY_DONE(plm__host_alloc((size_t)count * sizeof *problem->spans, &problem->spans));
+    PLM_TRY_DONE(plm__host_alloc(2 * (size_t)count * sizeof *keys, &keys));
     PLM_TRY_DONE(make_spans(items, count, keys, problem));
     PLM_TRY_DONE(find_steps(items, keys, keys + count, problem));
 done:
-    plm_host_free(keys);
+    plm__host_free(keys);
     if (status != PLM_OK)
         problem_fini(problem);
     return status;
 }
 
-plm_status plm_pack_bound(const plm_pack_item *items, int64_t count, size_t *bound,
-                          int32_t *instant)
+plm_status plm__pack_bound(const plm_pack_item *items, int64_t count, size_t *bound,
+                           int32_t *instant)
 {
     plm__pack_problem problem;
     PLM_TRY(problem_init(items, count, &problem));
@@ -137,7 +137,7 @@ plm_status plm_pack_bound(const plm_pack_item *items, int64_t count, size_t *bou
     return PLM_OK;
 }
 
-plm_status plm_pack(const plm_pack_item *items, int64_t count, size_t *offsets, size_t *total)
+plm_status plm__pack(const plm_pack_item *items, int64_t count, size_t *offsets, size_t *total)
 {
     plm__pack_problem problem;
     uint64_t top = 0;
@@ -159,8 +159,8 @@ done:
     return status;
 }
 
-bool plm_pack_is_valid(const plm_pack_item *items, int64_t count, const size_t *offsets,
-                       size_t total)
+bool plm__pack_is_valid(const plm_pack_item *items, int64_t count, const size_t *offsets,
+                        size_t total)
 {
     size_t end = 0;
     for (int64_t i = 0; i < count; i++) {

@@ -25,18 +25,18 @@ typedef struct plm_pack_item {
  * the highest item. `offsets` is the caller's, `count` long. PLM_ERROR_HOST_MEMORY;
  * PLM_ERROR_OVERFLOW when sums do not fit.
  */
-PLM_MUST_USE plm_status plm_pack(const plm_pack_item *items, int64_t count, size_t *offsets,
-                                 size_t *total);
+PLM_MUST_USE plm_status plm__pack(const plm_pack_item *items, int64_t count, size_t *offsets,
+                                  size_t *total);
 
 /*
  * Whether `offsets` is a packing of the items that ends at `total`: each on a granule, none beyond
  * the end, no two that live at one instant sharing a byte. Quadratic; for tests and check builds.
  */
-bool plm_pack_is_valid(const plm_pack_item *items, int64_t count, const size_t *offsets,
-                       size_t total);
+bool plm__pack_is_valid(const plm_pack_item *items, int64_t count, const size_t *offsets,
+                        size_t total);
 
 /* *bound = the largest live sum; *instant (NULL allowed) = the first instant that reaches it. */
-PLM_MUST_USE plm_status plm_pack_bound(const plm_pack_item *items, int64_t count, size_t *bound,
-                                       int32_t *instant);
+PLM_MUST_USE plm_status plm__pack_bound(const plm_pack_item *items, int64_t count, size_t *bound,
+                                        int32_t *instant);
 
 #endif

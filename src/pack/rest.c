@@ -32,35 +32,35 @@ plm_status plm__rest_init(plm__rest *rest, plm__pack_problem *problem)
 {
     size_t count = (size_t)problem->count;
     *rest = (plm__rest){.problem = problem};
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->spans, &rest->spans));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->floors, &rest->floors));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->order, &rest->order));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->fresh, &rest->fresh));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->ranks, &rest->ranks));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->stale, &rest->stale));
-    PLM_TRY(plm_host_alloc((count + 1) * sizeof *rest->meetings_at, &rest->meetings_at));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->boxes, &rest->boxes));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->arrivals, &rest->arrivals));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->failures, &rest->failures));
-    PLM_TRY(plm_host_alloc(count * sizeof *rest->following, &rest->following));
-    return plm_host_alloc(2 * count * sizeof *rest->keys, &rest->keys);
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->spans, &rest->spans));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->floors, &rest->floors));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->order, &rest->order));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->fresh, &rest->fresh));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->ranks, &rest->ranks));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->stale, &rest->stale));
+    PLM_TRY(plm__host_alloc((count + 1) * sizeof *rest->meetings_at, &rest->meetings_at));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->boxes, &rest->boxes));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->arrivals, &rest->arrivals));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->failures, &rest->failures));
+    PLM_TRY(plm__host_alloc(count * sizeof *rest->following, &rest->following));
+    return plm__host_alloc(2 * count * sizeof *rest->keys, &rest->keys);
 }
 
 void plm__rest_fini(plm__rest *rest)
 {
-    plm_host_free(rest->keys);
-    plm_host_free(rest->following);
-    plm_host_free(rest->failures);
-    plm_host_free(rest->arrivals);
-    plm_host_free(rest->boxes);
-    plm_host_free(rest->meetings);
-    plm_host_free(rest->meetings_at);
-    plm_host_free(rest->stale);
-    plm_host_free(rest->ranks);
-    plm_host_free(rest->fresh);
-    plm_host_free(rest->order);
-    plm_host_free(rest->floors);
-    plm_host_free(rest->spans);
+    plm__host_free(rest->keys);
+    plm__host_free(rest->following);
+    plm__host_free(rest->failures);
+    plm__host_free(rest->arrivals);
+    plm__host_free(rest->boxes);
+    plm__host_free(rest->meetings);
+    plm__host_free(rest->meetings_at);
+    plm__host_free(rest->stale);
+    plm__host_free(rest->ranks);
+    plm__host_free(rest->fresh);
+    plm__host_free(rest->order);
+    plm__host_free(rest->floors);
+    plm__host_free(rest->spans);
     *rest = (plm__rest){0};
 }
 
@@ -88,9 +88,9 @@ plm_status plm__rest_meet(plm__rest *rest, bool *listed)
     *listed = count_meetings(rest);
     if (!*listed)
         return PLM_OK;
-    plm_host_free(rest->meetings);
+    plm__host_free(rest->meetings);
     rest->meetings = NULL;
-    PLM_TRY(plm_host_alloc((size_t)rest->meeting_count * sizeof *rest->meetings, &rest->meetings));
+    PLM_TRY(plm__host_alloc((size_t)rest->meeting_count * sizeof *rest->meetings, &rest->meetings));
     /* counts become ends, and ends, as each part is filled from its end, begins */
     for (int32_t s = 0; s < rest->problem->count; s++)
         rest->meetings_at[s + 1] += rest->meetings_at[s];
@@ -217,7 +217,7 @@ static int32_t earlier_rank(const plm__rest *rest, int32_t s, int round)
             earliest = rank;
         /* the n-th takes over with chance 1 / n, so all are equally likely in the end */
         before++;
-        uint32_t chance = plm_philox_at(0, (uint32_t)round, (uint32_t)s, before).word[0];
+        uint32_t chance = plm__philox_at(0, (uint32_t)round, (uint32_t)s, before).word[0];
         if (chance % before == 0)
             any = rank;
     }

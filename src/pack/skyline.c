@@ -51,12 +51,12 @@ plm_status plm__skyline_init(plm__skyline *skyline, int32_t step_count)
     skyline->width = 1;
     while (skyline->width < step_count)
         skyline->width *= 2;
-    return plm_host_alloc(2 * (size_t)skyline->width * sizeof *skyline->nodes, &skyline->nodes);
+    return plm__host_alloc(2 * (size_t)skyline->width * sizeof *skyline->nodes, &skyline->nodes);
 }
 
 void plm__skyline_fini(plm__skyline *skyline)
 {
-    plm_host_free(skyline->nodes);
+    plm__host_free(skyline->nodes);
     skyline->nodes = NULL;
 }
 

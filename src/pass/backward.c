@@ -17,7 +17,7 @@ static void contribute(plm_graph *graph, plm_tensor *gradients, plm_tensor of, p
 static void differentiate(plm_graph *graph, int64_t index, plm_tensor *gradients)
 {
     const plm_op op = graph->ops.items[index];
-    const plm_op_info *info = plm_op_info_of(op.kind);
+    const plm_op_info *info = plm__op_info_of(op.kind);
     plm_tensor dout[PLM_OP_OUTPUTS_MAX], din[PLM_OP_INPUTS_MAX];
     memset(dout, -1, sizeof dout);
     memset(din, -1, sizeof din);
@@ -26,7 +26,7 @@ static void differentiate(plm_graph *graph, int64_t index, plm_tensor *gradients
         dout[i] = gradients[op.out[i]];
         reached |= dout[i] != PLM_TENSOR_NONE;
     }
-    if (!reached || !plm_graph_tensor(graph, op.out[0])->needs_gradient)
+    if (!reached || !plm__graph_tensor(graph, op.out[0])->needs_gradient)
         return;
     graph->block = op.block; /* an operation's backward belongs to its block */
     plm__op_gradient(graph, &op, dout, din);
@@ -35,7 +35,7 @@ static void differentiate(plm_graph *graph, int64_t index, plm_tensor *gradients
         contribute(graph, gradients, op.in[i], din[i]);
 }
 
-plm_status plm_pass_backward(plm_graph *graph)
+plm_status plm__pass_backward(plm_graph *graph)
 {
     PLM_TRY(plm_graph_status(graph));
     PLM_FAIL_IF(graph->loss[graph->program] == PLM_TENSOR_NONE, PLM_ERROR_ARGUMENT,
@@ -44,11 +44,11 @@ plm_status plm_pass_backward(plm_graph *graph)
     const plm_op_range forward = graph->programs[graph->program];
     size_t bytes = (size_t)graph->tensors.count * sizeof(plm_tensor);
     plm_tensor *gradients = NULL;
-    PLM_TRY(plm_host_alloc(bytes, &gradients));
+    PLM_TRY(plm__host_alloc(bytes, &gradients));
     memset(gradients, -1, bytes);
     for (int64_t i = forward.end - 1; i >= forward.begin; i--)
         differentiate(graph, i, gradients);
     graph->block = -1;
-    plm_host_free(gradients);
+    plm__host_free(gradients);
     return plm_graph_status(graph);
 }

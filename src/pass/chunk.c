@@ -37,7 +37,7 @@ static plm_status find_head(const plm__cut *cut, plm__row_span *head)
     const plm_graph *graph = cut->graph;
     const plm__old_program *old = &cut->old;
     int64_t begin = graph->programs[graph->program].begin;
-    int64_t loss = plm_graph_tensor(graph, graph->loss[graph->program])->producer - begin;
+    int64_t loss = plm__graph_tensor(graph, graph->loss[graph->program])->producer - begin;
     PLM_FAIL_IF(
         loss < 1 || old->ops[loss - 1].kind != PLM_OP_LINEAR ||
             old->ops[loss - 1].out[0] != old->ops[loss].in[0] || loss + 1 >= old->count ||
@@ -47,7 +47,7 @@ static plm_status find_head(const plm__cut *cut, plm__row_span *head)
         "the cross entropy");
     head->begin = loss - 1;
     head->end = end_of_head(old, loss + 2);
-    head->rows = plm_shape_elements(&plm_graph_tensor(graph, old->ops[loss].out[0])->shape);
+    head->rows = plm__shape_elements(&plm__graph_tensor(graph, old->ops[loss].out[0])->shape);
     return PLM_OK;
 }
 
@@ -59,7 +59,7 @@ static plm_status check_rows(const char *of, int64_t rows, int64_t chunks)
     return PLM_OK;
 }
 
-plm_status plm_pass_chunk_head(plm_graph *graph)
+plm_status plm__pass_chunk_head(plm_graph *graph)
 {
     int64_t chunks = graph->strategy.head_chunks;
     plm__cut cut = {0};
@@ -113,10 +113,10 @@ static bool find_mlp(const plm__cut *cut, int64_t begin, plm__row_span *mlp)
         !plm__recompute_drops_both(cut->graph, &op[0], &op[1]))
         return false;
     bool forward = op[2].kind == PLM_OP_LINEAR && op[2].in[0] == op[1].out[0];
-    const plm_shape *wide = &plm_graph_tensor(cut->graph, op->out[0])->shape;
+    const plm_shape *wide = &plm__graph_tensor(cut->graph, op->out[0])->shape;
     mlp->begin = begin;
     mlp->end = forward ? begin + 3 : end_of_gradients(&cut->old, begin + 1);
-    mlp->rows = plm_shape_elements(wide) / wide->dims[wide->rank - 1];
+    mlp->rows = plm__shape_elements(wide) / wide->dims[wide->rank - 1];
     return mlp->end >= begin + 3 && !plm__cut_leaves(cut, mlp, op->out[0]) &&
            !plm__cut_leaves(cut, mlp, op[1].out[0]);
 }
@@ -141,7 +141,7 @@ static plm_status cut_mlps(plm__cut *cut)
     return PLM_OK;
 }
 
-plm_status plm_pass_chunk_mlp(plm_graph *graph)
+plm_status plm__pass_chunk_mlp(plm_graph *graph)
 {
     plm__cut cut = {0};
     plm_status status;

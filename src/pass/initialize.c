@@ -2,7 +2,7 @@
 /* The initialisation pass. */
 #include "pass/pass.h"
 
-plm_status plm_pass_initialize(plm_graph *graph)
+plm_status plm__pass_initialize(plm_graph *graph)
 {
     plm_graph_begin(graph, PLM_PROGRAM_INITIALIZE);
     for (int64_t i = 0; i < graph->parameters.count; i++) {
@@ -14,5 +14,5 @@ plm_status plm_pass_initialize(plm_graph *graph)
         plm__op_append(graph, parameter->init.normal ? PLM_OP_INIT_NORMAL : PLM_OP_INIT_CONSTANT,
                        &attr, NULL, effect);
     }
-    return plm_pass_precision(graph);
+    return plm__pass_precision(graph);
 }

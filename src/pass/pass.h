@@ -13,14 +13,14 @@
  * forward ones; gradients that meet are summed by explicit additions in that order, so that no
  * later pass changes a sum. PLM_ERROR_ARGUMENT when the program has no cross entropy.
  */
-PLM_MUST_USE plm_status plm_pass_backward(plm_graph *graph);
+PLM_MUST_USE plm_status plm__pass_backward(plm_graph *graph);
 
 /*
  * Rewrites the current program: the head and its loss run in strategy.head_chunks chunks of rows,
  * so that the logits are never held whole. PLM_ERROR_UNSUPPORTED when the logits are not made by a
  * product right before the cross entropy, PLM_ERROR_ARGUMENT for more chunks than rows.
  */
-PLM_MUST_USE plm_status plm_pass_chunk_head(plm_graph *graph);
+PLM_MUST_USE plm_status plm__pass_chunk_head(plm_graph *graph);
 
 /*
  * Rewrites the current program, behind recompute: the MLP (a product, an activation function of
@@ -30,7 +30,7 @@ PLM_MUST_USE plm_status plm_pass_chunk_head(plm_graph *graph);
  * network without such a block stays as it is. PLM_ERROR_ARGUMENT for more chunks than rows;
  * generating, which has fewer rows than training, takes as many as there are.
  */
-PLM_MUST_USE plm_status plm_pass_chunk_mlp(plm_graph *graph);
+PLM_MUST_USE plm_status plm__pass_chunk_mlp(plm_graph *graph);
 
 /*
  * Rewrites the current program, which has its backward: what the strategy says of a block is not
@@ -39,7 +39,7 @@ PLM_MUST_USE plm_status plm_pass_chunk_mlp(plm_graph *graph);
  * PLM_ERROR_ARGUMENT when the strategy lists more blocks than there are, or names operations that
  * no block has.
  */
-PLM_MUST_USE plm_status plm_pass_recompute(plm_graph *graph);
+PLM_MUST_USE plm_status plm__pass_recompute(plm_graph *graph);
 
 /*
  * Rewrites the current program, which has its backward, where the strategy updates early: behind
@@ -48,23 +48,23 @@ PLM_MUST_USE plm_status plm_pass_recompute(plm_graph *graph);
  * stops the updates behind it, not those before. PLM_ERROR_UNSUPPORTED when a parameter that learns
  * gets no gradient.
  */
-PLM_MUST_USE plm_status plm_pass_update_early(plm_graph *graph, plm_optimizer optimizer);
+PLM_MUST_USE plm_status plm__pass_update_early(plm_graph *graph, plm_optimizer optimizer);
 
 /*
  * Appends to the current program the casts that make the weights from their masters, a decay group
  * at a time; nothing where the weights are fp32. The last step of INITIALIZE and UPDATE, so that
  * weights are cast once a step.
  */
-PLM_MUST_USE plm_status plm_pass_precision(plm_graph *graph);
+PLM_MUST_USE plm_status plm__pass_precision(plm_graph *graph);
 
 /*
  * Builds UPDATE: the global norm of all gradients, then the optimizer over each decay group's flat
  * storages, in one operation between parameters that are frozen; where updates are early, the norm
  * alone. PLM_ERROR_ARGUMENT for an optimizer that is none.
  */
-PLM_MUST_USE plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer);
+PLM_MUST_USE plm_status plm__pass_update(plm_graph *graph, plm_optimizer optimizer);
 
 /* Builds INITIALIZE: every parameter's first values. Moments and gradients start as zero bytes. */
-PLM_MUST_USE plm_status plm_pass_initialize(plm_graph *graph);
+PLM_MUST_USE plm_status plm__pass_initialize(plm_graph *graph);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct plm__old_program {
     int64_t count;
 } plm__old_program;
 
-/* Takes a copy of the current program's operations. *old is freed with plm_host_free(old->ops). */
+/* Takes a copy of the current program's operations. *old is freed with plm__host_free(old->ops). */
 PLM_MUST_USE plm_status plm__rewrite_begin(const plm_graph *graph, plm__old_program *old);
 
 /* Keeps the first `kept` operations of the current program; what follows is appended anew. */

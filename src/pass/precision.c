@@ -6,7 +6,7 @@
  */
 #include "pass/pass.h"
 
-plm_status plm_pass_precision(plm_graph *graph)
+plm_status plm__pass_precision(plm_graph *graph)
 {
     if (graph->strategy.precision == PLM_DTYPE_F32)
         return plm_graph_status(graph);

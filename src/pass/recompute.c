@@ -33,7 +33,7 @@ static bool is_attention(plm_op_kind kind)
 
 static const char *label_of(const plm_graph *graph, const plm_op *op)
 {
-    return plm_intern_text(&graph->names, op->label);
+    return plm__intern_text(&graph->names, op->label);
 }
 
 /* The bits of the strategy's names that are an operation's. */
@@ -88,7 +88,7 @@ static void drop(rewrite *r, const plm_op *op)
             r->dropped[op->out[i]] = true;
     if (!plm__is_activation_function(op->kind))
         return;
-    int32_t producer = plm_graph_tensor(r->graph, op->in[0])->producer;
+    int32_t producer = plm__graph_tensor(r->graph, op->in[0])->producer;
     if (producer >= 0 && drops_fed_product(r->graph, &r->graph->ops.items[producer], op))
         r->dropped[op->in[0]] = true;
 }
@@ -99,7 +99,7 @@ static void keep_inputs_from_outside(rewrite *r, const plm_op *op)
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++) {
         if (op->in[i] == PLM_TENSOR_NONE)
             continue;
-        int32_t producer = plm_graph_tensor(r->graph, op->in[i])->producer;
+        int32_t producer = plm__graph_tensor(r->graph, op->in[i])->producer;
         if (producer >= 0 && r->graph->ops.items[producer].block != op->block)
             r->dropped[op->in[i]] = false;
     }
@@ -121,7 +121,7 @@ static bool choose_dropped(rewrite *r)
 /* *clone = a new tensor like `tensor`. */
 static plm_status clone_tensor(rewrite *r, plm_tensor tensor, plm_tensor *clone)
 {
-    const plm_tensor_info like = *plm_graph_tensor(r->graph, tensor);
+    const plm_tensor_info like = *plm__graph_tensor(r->graph, tensor);
     r->graph->layer = like.layer;
     PLM_TRY(plm__graph_call_tensor(r->graph, &like.shape, like.role, clone));
     r->graph->tensors.items[*clone].name = like.name;
@@ -136,7 +136,7 @@ static plm_status replace_inputs(rewrite *r, plm_op *op);
  */
 static plm_status clone_op(rewrite *r, plm_tensor tensor)
 {
-    plm_op op = r->graph->ops.items[plm_graph_tensor(r->graph, tensor)->producer];
+    plm_op op = r->graph->ops.items[plm__graph_tensor(r->graph, tensor)->producer];
     PLM_TRY(replace_inputs(r, &op));
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++) {
         if (op.out[i] == PLM_TENSOR_NONE)
@@ -178,13 +178,13 @@ static plm_status prepare(rewrite *r)
 {
     const plm_graph *graph = r->graph;
     r->tensors = graph->tensors.count;
-    r->turn = plm_graph_tensor(graph, graph->loss[graph->program])->producer + 1 -
+    r->turn = plm__graph_tensor(graph, graph->loss[graph->program])->producer + 1 -
               graph->programs[graph->program].begin;
     PLM_TRY(plm__rewrite_begin(graph, &r->old));
     while (r->turn < r->old.count && r->old.ops[r->turn].kind == PLM_OP_LOSS_SUM)
         r->turn++;
-    PLM_TRY(plm_host_alloc((size_t)r->tensors * sizeof *r->dropped, &r->dropped));
-    PLM_TRY(plm_host_alloc((size_t)r->tensors * sizeof *r->clones, &r->clones));
+    PLM_TRY(plm__host_alloc((size_t)r->tensors * sizeof *r->dropped, &r->dropped));
+    PLM_TRY(plm__host_alloc((size_t)r->tensors * sizeof *r->clones, &r->clones));
     memset(r->clones, -1, (size_t)r->tensors * sizeof *r->clones);
     return PLM_OK;
 }
@@ -231,7 +231,7 @@ static plm_status check_names(const rewrite *r)
     return PLM_OK;
 }
 
-plm_status plm_pass_recompute(plm_graph *graph)
+plm_status plm__pass_recompute(plm_graph *graph)
 {
     const plm_strategy *strategy = &graph->strategy;
     PLM_FAIL_IF(strategy->recompute_count > graph->block_count, PLM_ERROR_ARGUMENT,
@@ -244,8 +244,8 @@ plm_status plm_pass_recompute(plm_graph *graph)
     if (choose_dropped(&r))
         status = lay_out(&r);
 done:
-    plm_host_free(r.old.ops);
-    plm_host_free(r.dropped);
-    plm_host_free(r.clones);
+    plm__host_free(r.old.ops);
+    plm__host_free(r.dropped);
+    plm__host_free(r.clones);
     return status;
 }

@@ -9,7 +9,7 @@ plm_status plm__rewrite_begin(const plm_graph *graph, plm__old_program *old)
     const plm_op_range range = graph->programs[graph->program];
     old->count = range.end - range.begin;
     size_t bytes = (size_t)old->count * sizeof *old->ops;
-    PLM_TRY(plm_host_alloc(bytes, &old->ops));
+    PLM_TRY(plm__host_alloc(bytes, &old->ops));
     memcpy(old->ops, graph->ops.items + range.begin, bytes);
     return PLM_OK;
 }

@@ -23,8 +23,8 @@ plm_status plm__cut_begin(plm_graph *graph, plm__cut *cut)
     size_t tensors = (size_t)graph->tensors.count;
     cut->graph = graph;
     PLM_TRY(plm__rewrite_begin(graph, &cut->old));
-    PLM_TRY(plm_host_alloc(tensors * sizeof *cut->last_read, &cut->last_read));
-    PLM_TRY(plm_host_alloc(tensors * sizeof *cut->places, &cut->places));
+    PLM_TRY(plm__host_alloc(tensors * sizeof *cut->last_read, &cut->last_read));
+    PLM_TRY(plm__host_alloc(tensors * sizeof *cut->places, &cut->places));
     memset(cut->last_read, -1, tensors * sizeof *cut->last_read);
     find_last_reads(cut);
     plm__rewrite_keep(graph, 0);
@@ -33,15 +33,15 @@ plm_status plm__cut_begin(plm_graph *graph, plm__cut *cut)
 
 void plm__cut_fini(plm__cut *cut)
 {
-    plm_host_free(cut->old.ops);
-    plm_host_free(cut->last_read);
-    plm_host_free(cut->places);
+    plm__host_free(cut->old.ops);
+    plm__host_free(cut->last_read);
+    plm__host_free(cut->places);
     *cut = (plm__cut){0};
 }
 
 bool plm__cut_leaves(const plm__cut *cut, const plm__row_span *span, plm_tensor tensor)
 {
-    return cut->last_read[tensor] >= span->end || plm_graph_tensor(cut->graph, tensor)->is_output;
+    return cut->last_read[tensor] >= span->end || plm__graph_tensor(cut->graph, tensor)->is_output;
 }
 
 plm_status plm__cut_keep(plm__cut *cut, int64_t begin, int64_t end)
@@ -65,7 +65,7 @@ static plm_shape shape_of_rows(const plm_shape *whole, int64_t all, int64_t rows
     plm_shape shape = {.dtype = whole->dtype, .rank = 1, .dims = {rows}};
     if (plm_dtype_is_real(whole->dtype) && whole->rank > 1) {
         shape.rank = 2;
-        shape.dims[1] = plm_shape_elements(whole) / all;
+        shape.dims[1] = plm__shape_elements(whole) / all;
     }
     return shape;
 }
@@ -73,7 +73,7 @@ static plm_shape shape_of_rows(const plm_shape *whole, int64_t all, int64_t rows
 static plm_status view_of_rows(plm__cut *cut, const plm__row_span *span, const row_chunk *chunk,
                                plm_tensor of, plm_tensor *view)
 {
-    const plm_tensor_info whole = *plm_graph_tensor(cut->graph, of);
+    const plm_tensor_info whole = *plm__graph_tensor(cut->graph, of);
     plm_shape shape = shape_of_rows(&whole.shape, span->rows, chunk->rows);
     size_t offset = whole.bytes / (size_t)span->rows * (size_t)chunk->first;
     return plm__graph_view(cut->graph, of, &shape, offset, view);
@@ -88,7 +88,7 @@ static plm_status place_output(plm__cut *cut, const plm__row_span *span, const r
     if (plm__cut_leaves(cut, span, original)) {
         PLM_TRY(view_of_rows(cut, span, chunk, original, out));
     } else {
-        const plm_tensor_info whole = *plm_graph_tensor(graph, original);
+        const plm_tensor_info whole = *plm__graph_tensor(graph, original);
         plm_shape shape = shape_of_rows(&whole.shape, span->rows, chunk->rows);
         graph->layer = whole.layer;
         PLM_TRY(plm__graph_call_tensor(graph, &shape, whole.role, out));
@@ -101,7 +101,7 @@ static plm_status place_output(plm__cut *cut, const plm__row_span *span, const r
 /* Activations and ids have rows; what persists, weights, has none. */
 static bool has_rows(const plm_graph *graph, plm_tensor tensor)
 {
-    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    int32_t storage = plm__graph_tensor(graph, tensor)->storage;
     return graph->storages.items[storage].scope == PLM_SCOPE_CALL;
 }
 

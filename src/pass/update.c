@@ -27,7 +27,7 @@ static void make_flats(plm_graph *graph, plm_optimizer optimizer)
 {
     for (int64_t i = 0; i < graph->parameters.count; i++) {
         plm_tensor parameter = graph->parameters.items[i].flat[PLM_FLAT_PARAMETER];
-        if (!plm_graph_tensor(graph, parameter)->trainable)
+        if (!plm__graph_tensor(graph, parameter)->trainable)
             continue;
         if (graph->strategy.update == PLM_UPDATE_LATE)
             plm__graph_flat(graph, parameter, PLM_FLAT_GRADIENT);
@@ -58,7 +58,8 @@ static void update_group(plm_graph *graph, plm_optimizer optimizer, plm_group gr
     size_t begin = 0; /* of neighbours that learn */
     for (int64_t i = 0; i < graph->parameters.count; i++) {
         const plm_parameter_info *parameter = &graph->parameters.items[i];
-        const plm_tensor_info *value = plm_graph_tensor(graph, parameter->flat[PLM_FLAT_PARAMETER]);
+        const plm_tensor_info *value =
+            plm__graph_tensor(graph, parameter->flat[PLM_FLAT_PARAMETER]);
         size_t at = value->offset / plm_dtype_size(value->shape.dtype);
         if (parameter->group != group || value->trainable == learns)
             continue;
@@ -88,10 +89,10 @@ static plm_status update_late(plm_graph *graph, plm_optimizer optimizer)
     for (int group = 0; group < PLM_GROUP_COUNT; group++)
         if (gradients[group] != PLM_TENSOR_NONE)
             update_group(graph, optimizer, (plm_group)group);
-    return plm_pass_precision(graph);
+    return plm__pass_precision(graph);
 }
 
-plm_status plm_pass_update(plm_graph *graph, plm_optimizer optimizer)
+plm_status plm__pass_update(plm_graph *graph, plm_optimizer optimizer)
 {
     PLM_TRY(check_optimizer(optimizer));
     plm_graph_begin(graph, PLM_PROGRAM_UPDATE);
@@ -113,7 +114,7 @@ static void update_parameter(plm_graph *graph, plm_optimizer optimizer, int64_t 
     const plm_tensor value = parameter.flat[PLM_FLAT_PARAMETER];
     plm_tensor gradient = parameter.flat[PLM_FLAT_GRADIENT];
     plm_op_attr attr = {.decay = parameter.group == PLM_GROUP_DECAY, .early = true};
-    graph->layer = plm_graph_tensor(graph, value)->layer;
+    graph->layer = plm__graph_tensor(graph, value)->layer;
     plm_tensor effect[PLM_OP_EFFECTS_MAX] = {
         plm__graph_flat(graph, value, plm__graph_updated_flat(graph)), PLM_TENSOR_NONE,
         PLM_TENSOR_NONE};
@@ -153,28 +154,28 @@ static plm_status find_places(const plm_graph *graph, early_places *places)
     size_t parameters = (size_t)graph->parameters.count * sizeof(int64_t);
     PLM_TRY(plm__rewrite_begin(graph, &places->old));
     size_t ops = (size_t)places->old.count * sizeof(int64_t);
-    PLM_TRY(plm_host_alloc(parameters, &places->last));
-    PLM_TRY(plm_host_alloc(parameters, &places->next));
-    PLM_TRY(plm_host_alloc(ops, &places->behind));
+    PLM_TRY(plm__host_alloc(parameters, &places->last));
+    PLM_TRY(plm__host_alloc(parameters, &places->next));
+    PLM_TRY(plm__host_alloc(ops, &places->behind));
     memset(places->last, -1, parameters);
     memset(places->behind, -1, ops);
     find_last(graph, places);
     for (int64_t p = graph->parameters.count - 1; p >= 0; p--) {
         const plm_parameter_info *info = &graph->parameters.items[p];
-        const plm_tensor_info *value = plm_graph_tensor(graph, info->flat[PLM_FLAT_PARAMETER]);
+        const plm_tensor_info *value = plm__graph_tensor(graph, info->flat[PLM_FLAT_PARAMETER]);
         if (!value->trainable)
             continue;
         PLM_FAIL_IF(info->flat[PLM_FLAT_GRADIENT] == PLM_TENSOR_NONE, PLM_ERROR_UNSUPPORTED,
                     "an early update wants a gradient for every parameter that learns; '%s' has "
                     "none, as the loss does not depend on it",
-                    plm_intern_text(&graph->names, value->name));
+                    plm__intern_text(&graph->names, value->name));
         places->next[p] = places->behind[places->last[p]];
         places->behind[places->last[p]] = p;
     }
     return PLM_OK;
 }
 
-plm_status plm_pass_update_early(plm_graph *graph, plm_optimizer optimizer)
+plm_status plm__pass_update_early(plm_graph *graph, plm_optimizer optimizer)
 {
     early_places places = {0};
     plm_status status;
@@ -193,9 +194,9 @@ plm_status plm_pass_update_early(plm_graph *graph, plm_optimizer optimizer)
     graph->block = -1;
     status = plm_graph_status(graph);
 done:
-    plm_host_free(places.old.ops);
-    plm_host_free(places.last);
-    plm_host_free(places.next);
-    plm_host_free(places.behind);
+    plm__host_free(places.old.ops);
+    plm__host_free(places.last);
+    plm__host_free(places.next);
+    plm__host_free(places.behind);
     return status;
 }

@@ -12,7 +12,7 @@
 
 void plm_advice_destroy(plm_advice *advice)
 {
-    plm_host_free(advice);
+    plm__host_free(advice);
 }
 
 /* What is being advised. */
@@ -534,7 +534,7 @@ plm_status plm_advise(const plm_job *job, const plm_strategy *strategy, plm_devi
     request r = {.job = job, .open = &open, .device = device};
     plm_status status;
     plm__search_settle_precision(device, &open);
-    PLM_TRY(plm_host_alloc(sizeof *r.advice, &r.advice));
+    PLM_TRY(plm__host_alloc(sizeof *r.advice, &r.advice));
     r.advice->budget_bytes = budget_bytes;
     tell_rates(device, r.advice);
     PLM_TRY_DONE(plm_search_create(job, &open, device, &search));
@@ -555,7 +555,7 @@ plm_status plm_advise_treatments(const plm_job *job, const plm_strategy *strateg
     plm_plan *plan = NULL;
     plm_status status;
     PLM_TRY(plm_plan_create(job, strategy, device, &plan));
-    PLM_TRY_DONE(plm_host_alloc(sizeof *r.advice, &r.advice));
+    PLM_TRY_DONE(plm__host_alloc(sizeof *r.advice, &r.advice));
     r.advice->budget_bytes = budget_bytes ? budget_bytes : SIZE_MAX;
     tell_rates(device, r.advice);
     r.advice->plan = plm_plan_summarize(plan);

@@ -11,7 +11,7 @@ enum { TERMS = 3 }; /* constant, linear, quadratic */
 
 void plm_curve_destroy(plm_curve *curve)
 {
-    plm_host_free(curve);
+    plm__host_free(curve);
 }
 
 double plm_curve_peak_at(const plm_curve *curve, double x)
@@ -222,7 +222,7 @@ plm_status plm_curve_create(const plm_job *job, const plm_strategy *strategy, pl
                 "wanted %d to %d points up to at least as many, found %d up to %" PRId64, TERMS,
                 PLM_CURVE_POINTS_MAX, count, last);
     PLM_TRY(check_last(&walk, last));
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->axis = axis;
     made->timed = device->profile != NULL;
     made->batch = job->batch;

@@ -201,7 +201,7 @@ static void copy_start(const char *text, char *copy, size_t room)
 {
     int length = snprintf(copy, room, "%s", text);
     size_t end = length < (int)room ? (size_t)length : room - 1;
-    while (end > 0 && !plm_utf8_is_valid(copy))
+    while (end > 0 && !plm__utf8_is_valid(copy))
         copy[--end] = '\0';
 }
 
@@ -249,7 +249,7 @@ plm_status plm_device_profile_read(const char *what, const void *text, size_t by
 {
     json_t *root;
     plm_device_profile made = {0};
-    PLM_TRY(plm_json_read_small(what, text, byte_count, &root));
+    PLM_TRY(plm__json_read_small(what, text, byte_count, &root));
     plm_status status = read_all(what, root, &made);
     json_decref(root);
     if (status == PLM_OK)
@@ -260,9 +260,9 @@ plm_status plm_device_profile_read(const char *what, const void *text, size_t by
 plm_status plm_device_profile_load(const char *path, plm_device_profile *profile)
 {
     plm_file file;
-    PLM_TRY(plm_file_map(path, &file));
+    PLM_TRY(plm__file_map(path, &file));
     plm_status status = plm_device_profile_read(path, file.bytes, file.byte_count, profile);
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     return status;
 }
 
@@ -279,50 +279,50 @@ static void write_shares(plm_json_writer *json, const double shares[PLM_DEVICE_P
     char text[PLM_OP_KEY_TEXT];
     for (int i = 0; i < PLM_OP_COUNT; i++)
         if (shares[i] > 0)
-            plm_json_real(json, plm__op_key((plm_op_kind)i, text), shares[i]);
+            plm__json_real(json, plm__op_key((plm_op_kind)i, text), shares[i]);
 }
 
 static void write_all(plm_json_writer *json, const plm_device_profile *profile)
 {
-    plm_json_begin_object(json, NULL);
-    plm_json_text(json, "name", profile->name);
-    plm_json_text(json, "kind", kind_texts[profile->kind]);
-    plm_json_int(json, "threads", profile->threads);
-    plm_json_bytes(json, "memory_bytes", profile->memory_bytes);
-    plm_json_bytes(json, "overhead_bytes", profile->overhead_bytes);
-    plm_json_begin_object(json, "product_flops");
+    plm__json_begin_object(json, NULL);
+    plm__json_text(json, "name", profile->name);
+    plm__json_text(json, "kind", kind_texts[profile->kind]);
+    plm__json_int(json, "threads", profile->threads);
+    plm__json_bytes(json, "memory_bytes", profile->memory_bytes);
+    plm__json_bytes(json, "overhead_bytes", profile->overhead_bytes);
+    plm__json_begin_object(json, "product_flops");
     for (int i = 0; i < PLM_DTYPE_COUNT; i++)
         if (profile->product_flops[i] > 0)
-            plm_json_real(json, plm_dtype_text((plm_dtype)i), profile->product_flops[i]);
-    plm_json_end(json);
-    plm_json_real(json, "bandwidth", profile->bandwidth);
-    plm_json_real(json, "launch_seconds", profile->launch_seconds);
-    plm_json_begin_object(json, "efficiency");
+            plm__json_real(json, plm_dtype_text((plm_dtype)i), profile->product_flops[i]);
+    plm__json_end(json);
+    plm__json_real(json, "bandwidth", profile->bandwidth);
+    plm__json_real(json, "launch_seconds", profile->launch_seconds);
+    plm__json_begin_object(json, "efficiency");
     write_shares(json, profile->efficiency);
     for (int dtype = 0; dtype < PLM_DTYPE_COUNT; dtype++) {
         if (!has_shares(profile->efficiency_of[dtype]))
             continue;
-        plm_json_begin_object(json, plm_dtype_text((plm_dtype)dtype));
+        plm__json_begin_object(json, plm_dtype_text((plm_dtype)dtype));
         write_shares(json, profile->efficiency_of[dtype]);
-        plm_json_end(json);
+        plm__json_end(json);
     }
-    plm_json_end(json);
-    plm_json_begin_object(json, "sources");
-    plm_json_text(json, "bandwidth", profile->source);
-    plm_json_end(json);
-    plm_json_end(json);
+    plm__json_end(json);
+    plm__json_begin_object(json, "sources");
+    plm__json_text(json, "bandwidth", profile->source);
+    plm__json_end(json);
+    plm__json_end(json);
 }
 
 plm_status plm_device_profile_json(const plm_device_profile *profile, char **line)
 {
     plm_json_writer json = {0};
     write_all(&json, profile);
-    return plm_json_finish(&json, line);
+    return plm__json_finish(&json, line);
 }
 
 void plm_device_profile_json_free(char *line)
 {
-    plm_host_free(line);
+    plm__host_free(line);
 }
 
 enum { PATH_TEXT = 4096 };
@@ -336,7 +336,7 @@ static plm_status make_folders(const char *path)
     snprintf(folder, sizeof folder, "%s", path);
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        PLM_TRY(plm_folder_make(folder));
+        PLM_TRY(plm__folder_make(folder));
         *slash = '/';
     }
     return PLM_OK;
@@ -347,7 +347,7 @@ plm_status plm_device_profile_save(const plm_device_profile *profile, const char
     char *line = NULL;
     PLM_TRY(make_folders(path));
     PLM_TRY(plm_device_profile_json(profile, &line));
-    plm_status status = plm_file_write(path, line, strlen(line));
-    plm_host_free(line);
+    plm_status status = plm__file_write(path, line, strlen(line));
+    plm__host_free(line);
     return status;
 }

@@ -14,7 +14,7 @@ static void mark_use(const plm_graph *graph, plm_tensor tensor, int32_t position
 {
     if (tensor == PLM_TENSOR_NONE)
         return;
-    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    int32_t storage = plm__graph_tensor(graph, tensor)->storage;
     if (graph->storages.items[storage].scope == PLM_SCOPE_CALL)
         places[storage].death = position;
 }
@@ -22,7 +22,7 @@ static void mark_use(const plm_graph *graph, plm_tensor tensor, int32_t position
 static void mark_birth(const plm_graph *graph, plm_tensor tensor, int32_t position,
                        plm_place *places)
 {
-    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    int32_t storage = plm__graph_tensor(graph, tensor)->storage;
     if (graph->storages.items[storage].scope == PLM_SCOPE_CALL && places[storage].birth < 0)
         places[storage].birth = position;
 }
@@ -54,20 +54,20 @@ static void mark_births_and_deaths(const plm_graph *graph, plm_op_range range, p
 static plm_tensor find_overwritten(const plm_graph *graph, const plm_op *op, int32_t position,
                                    const plm_place *places)
 {
-    uint32_t allowed = plm_op_info_of(op->kind)->overwrites;
-    if (!fills_call_storage(graph, plm_graph_tensor(graph, op->out[0])))
+    uint32_t allowed = plm__op_info_of(op->kind)->overwrites;
+    if (!fills_call_storage(graph, plm__graph_tensor(graph, op->out[0])))
         return PLM_TENSOR_NONE;
     for (int k = 0; allowed >> k; k++) {
         if (!(allowed >> k & 1))
             continue;
-        const plm_tensor_info *in = plm_graph_tensor(graph, op->in[k]);
+        const plm_tensor_info *in = plm__graph_tensor(graph, op->in[k]);
         bool read_twice = false;
         for (int j = 0; j < PLM_OP_INPUTS_MAX; j++)
             if (j != k && op->in[j] != PLM_TENSOR_NONE)
-                read_twice |= plm_graph_tensor(graph, op->in[j])->storage == in->storage;
+                read_twice |= plm__graph_tensor(graph, op->in[j])->storage == in->storage;
         if (!read_twice && !in->is_output && fills_call_storage(graph, in) &&
             places[in->storage].death == position &&
-            in->bytes == plm_graph_tensor(graph, op->out[0])->bytes)
+            in->bytes == plm__graph_tensor(graph, op->out[0])->bytes)
             return op->in[k];
     }
     return PLM_TENSOR_NONE;
@@ -111,8 +111,8 @@ void plm__plan_lifetimes(const plm_graph *graph, plm_program program, plm_place 
         plm_tensor in = find_overwritten(graph, op, (int32_t)(i - range.begin), places);
         if (in == PLM_TENSOR_NONE)
             continue;
-        int32_t from = plm_graph_tensor(graph, in)->storage;
-        int32_t to = plm_graph_tensor(graph, op->out[0])->storage;
+        int32_t from = plm__graph_tensor(graph, in)->storage;
+        int32_t to = plm__graph_tensor(graph, op->out[0])->storage;
         places[to].takes = from;
         places[to].home = places[from].home;
         places[places[to].home].until = places[to].death;

@@ -14,9 +14,9 @@ plm_status plm__plan_place_persistent(const plm_graph *graph, plm_place *places,
         if (storage->scope == PLM_SCOPE_CALL)
             continue;
         size_t bytes;
-        PLM_TRY(plm_round_up_bytes(storage->bytes, PLM_GRANULE_BYTES, &bytes));
+        PLM_TRY(plm__round_up_bytes(storage->bytes, PLM_GRANULE_BYTES, &bytes));
         places[i].offset = offset;
-        PLM_TRY(plm_add_bytes(offset, bytes, &offset));
+        PLM_TRY(plm__add_bytes(offset, bytes, &offset));
     }
     *end = offset;
     return PLM_OK;
@@ -33,7 +33,7 @@ typedef struct pack_job {
 static plm_status add_item(pack_job *packing, int32_t birth, int32_t death, size_t bytes)
 {
     size_t rounded;
-    PLM_TRY(plm_round_up_bytes(bytes, PLM_GRANULE_BYTES, &rounded));
+    PLM_TRY(plm__round_up_bytes(bytes, PLM_GRANULE_BYTES, &rounded));
     return PLM_ARRAY_PUSH(&packing->items, (plm_pack_item){birth, death, rounded});
 }
 
@@ -90,14 +90,14 @@ plm_status plm__plan_place_program(const plm_graph *graph, plm_program program, 
     plm_status status;
     PLM_TRY_DONE(collect_items(graph, program, places, workspaces, &packing));
     PLM_TRY_DONE(
-        plm_host_alloc((size_t)packing.items.count * sizeof *packing.offsets, &packing.offsets));
+        plm__host_alloc((size_t)packing.items.count * sizeof *packing.offsets, &packing.offsets));
     PLM_TRY_DONE(
-        plm_pack(packing.items.items, packing.items.count, packing.offsets, &packing.total));
-    PLM_TRY_DONE(plm_pack_bound(packing.items.items, packing.items.count, bound, NULL));
+        plm__pack(packing.items.items, packing.items.count, packing.offsets, &packing.total));
+    PLM_TRY_DONE(plm__pack_bound(packing.items.items, packing.items.count, bound, NULL));
     *bytes = packing.total;
     take_offsets(graph, program, base, &packing, places, workspaces);
 done:
-    plm_host_free(packing.offsets);
+    plm__host_free(packing.offsets);
     PLM_ARRAY_FREE(&packing.storages);
     PLM_ARRAY_FREE(&packing.items);
     return status;

@@ -14,9 +14,9 @@ void plm_plan_destroy(plm_plan *plan)
     if (!plan)
         return;
     plm_graph_destroy(plan->graph);
-    plm_host_free(plan->places);
-    plm_host_free(plan->workspaces);
-    plm_host_free(plan);
+    plm__host_free(plan->places);
+    plm__host_free(plan->workspaces);
+    plm__host_free(plan);
 }
 
 plm_plan_summary plm_plan_summarize(const plm_plan *plan)
@@ -35,7 +35,7 @@ static plm_status check_input(const plm_graph *graph, const plm_job *job, plm_pr
                               int64_t sequences, const plm_tensor_info *input,
                               int counts[INPUT_COUNT])
 {
-    const char *name = plm_intern_text(&graph->names, input->name);
+    const char *name = plm__intern_text(&graph->names, input->name);
     int which = 0;
     while (which < INPUT_COUNT && strcmp(name, input_names[which]) != 0)
         which++;
@@ -46,8 +46,8 @@ static plm_status check_input(const plm_graph *graph, const plm_job *job, plm_pr
     char wanted_text[PLM_SHAPE_TEXT], found_text[PLM_SHAPE_TEXT];
     PLM_FAIL_IF(memcmp(&input->shape, &wanted, sizeof wanted) != 0, PLM_ERROR_ARGUMENT,
                 "%s: wanted %s as %s, found %s", plm_program_text(program), name,
-                plm_shape_format(&wanted, wanted_text),
-                plm_shape_format(&input->shape, found_text));
+                plm__shape_format(&wanted, wanted_text),
+                plm__shape_format(&input->shape, found_text));
     return PLM_OK;
 }
 
@@ -82,15 +82,15 @@ static plm_status build_program(plm_graph *graph, const plm_job *job, plm_progra
     PLM_TRY(check_program(graph, job, program, sequences));
     bool trains = program == PLM_PROGRAM_FIRST || program == PLM_PROGRAM_NEXT;
     if (trains)
-        PLM_TRY(plm_pass_backward(graph));
+        PLM_TRY(plm__pass_backward(graph));
     if (program != PLM_PROGRAM_GENERATE)
-        PLM_TRY(plm_pass_chunk_head(graph));
+        PLM_TRY(plm__pass_chunk_head(graph));
     if (trains)
-        PLM_TRY(plm_pass_recompute(graph));
-    PLM_TRY(plm_pass_chunk_mlp(graph));
+        PLM_TRY(plm__pass_recompute(graph));
+    PLM_TRY(plm__pass_chunk_mlp(graph));
     if (!trains)
         return PLM_OK;
-    return plm_pass_update_early(graph, job->optimizer);
+    return plm__pass_update_early(graph, job->optimizer);
 }
 
 static plm_status build_programs(plm_graph *graph, const plm_job *job)
@@ -100,20 +100,20 @@ static plm_status build_programs(plm_graph *graph, const plm_job *job)
         PLM_TRY(build_program(graph, job, PLM_PROGRAM_FIRST, micro_batch));
         if (micro_batch < job->batch)
             PLM_TRY(build_program(graph, job, PLM_PROGRAM_NEXT, micro_batch));
-        PLM_TRY(plm_pass_update(graph, job->optimizer));
+        PLM_TRY(plm__pass_update(graph, job->optimizer));
     }
     if (job->evaluates)
         PLM_TRY(build_program(graph, job, PLM_PROGRAM_EVALUATE, micro_batch));
     if (job->generates)
         PLM_TRY(build_program(graph, job, PLM_PROGRAM_GENERATE, 1));
-    return plm_pass_initialize(graph);
+    return plm__pass_initialize(graph);
 }
 
 static void set_operand(const plm_graph *graph, plm_tensor tensor, plm_operand *operand)
 {
     if (tensor == PLM_TENSOR_NONE)
         return;
-    const plm_tensor_info *info = plm_graph_tensor(graph, tensor);
+    const plm_tensor_info *info = plm__graph_tensor(graph, tensor);
     operand->dtype = info->shape.dtype;
     operand->rank = info->shape.rank;
     for (int32_t i = 0; i < info->shape.rank; i++) {
@@ -136,7 +136,8 @@ void plm__plan_launch(const plm_graph *graph, const plm_op *op, plm_launch *laun
 static plm_status ask_workspaces(plm_plan *plan, plm_device *device)
 {
     const plm_graph *graph = plan->graph;
-    PLM_TRY(plm_host_alloc((size_t)graph->ops.count * sizeof *plan->workspaces, &plan->workspaces));
+    PLM_TRY(
+        plm__host_alloc((size_t)graph->ops.count * sizeof *plan->workspaces, &plan->workspaces));
     for (int64_t i = 0; i < graph->ops.count; i++) {
         plm_launch launch;
         plm__plan_launch(graph, &graph->ops.items[i], &launch);
@@ -149,7 +150,7 @@ static plm_status ask_workspaces(plm_plan *plan, plm_device *device)
 static plm_status find_lifetimes(plm_plan *plan)
 {
     const plm_graph *graph = plan->graph;
-    PLM_TRY(plm_host_alloc((size_t)graph->storages.count * sizeof *plan->places, &plan->places));
+    PLM_TRY(plm__host_alloc((size_t)graph->storages.count * sizeof *plan->places, &plan->places));
     PLM_TRY(plm__plan_place_persistent(graph, plan->places, &plan->summary.persistent_bytes));
     for (int p = 0; p < PLM_PROGRAM_COUNT; p++)
         plm__plan_lifetimes(graph, (plm_program)p, plan->places);
@@ -178,13 +179,13 @@ static plm_status add_up(plm_plan *plan, plm_device *device)
     for (int64_t i = 0; i < plan->graph->parameters.count; i++) {
         plm_tensor parameter = plan->graph->parameters.items[i].flat[PLM_FLAT_PARAMETER];
         summary->parameter_count +=
-            plm_shape_elements(&plm_graph_tensor(plan->graph, parameter)->shape);
+            plm__shape_elements(&plm__graph_tensor(plan->graph, parameter)->shape);
     }
     summary->overhead_bytes = plm_device_overhead(device);
     PLM_TRY(
-        plm_add_bytes(summary->persistent_bytes, summary->transient_bytes, &summary->arena_bytes));
+        plm__add_bytes(summary->persistent_bytes, summary->transient_bytes, &summary->arena_bytes));
     summary->lower_bound_bytes = summary->persistent_bytes + summary->transient_bound_bytes;
-    return plm_add_bytes(summary->arena_bytes, summary->overhead_bytes, &summary->peak_bytes);
+    return plm__add_bytes(summary->arena_bytes, summary->overhead_bytes, &summary->peak_bytes);
 }
 
 /* What an update costs by the device's rates, over the schedule of programs. */
@@ -305,7 +306,7 @@ plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy, pl
 {
     PLM_TRY(check_strategy(job, strategy));
     plm_plan *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     plm_status status = sketch(job, strategy, device, made);
     if (status != PLM_OK) {
         plm_plan_destroy(made);
@@ -332,12 +333,12 @@ plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm
 bool plm__plan_is_kept(const plm_plan *plan, plm_tensor tensor)
 {
     const plm_graph *graph = plan->graph;
-    const plm_tensor_info *info = plm_graph_tensor(graph, tensor);
+    const plm_tensor_info *info = plm__graph_tensor(graph, tensor);
     const plm_storage *storage = &graph->storages.items[info->storage];
     plm_tensor loss = graph->loss[storage->program];
     if (storage->scope != PLM_SCOPE_CALL || loss == PLM_TENSOR_NONE || info->producer < 0)
         return false;
-    int32_t turn = plm_graph_tensor(graph, loss)->producer;
+    int32_t turn = plm__graph_tensor(graph, loss)->producer;
     int64_t begin = graph->programs[storage->program].begin;
     return info->producer < turn && plan->places[info->storage].death > turn - begin;
 }

@@ -36,14 +36,14 @@ static plm_status intern(writer *w, const char *text, uint32_t *id)
 
 static const char *graph_text(const writer *w, uint32_t id)
 {
-    return plm_intern_text(&w->graph->names, id);
+    return plm__intern_text(&w->graph->names, id);
 }
 
 /* "gelu gradient" for label "gelu", "attention.qkv linear" for label "attention.qkv". */
 static plm_status name_op(writer *w, int64_t index)
 {
     const plm_op *op = &w->graph->ops.items[index];
-    const char *label = graph_text(w, op->label), *text = plm_op_info_of(op->kind)->text;
+    const char *label = graph_text(w, op->label), *text = plm__op_info_of(op->kind)->text;
     const char *layer = graph_text(w, op->layer);
     bool says_it = strncmp(text, label, strlen(label)) == 0;
     char name[256], place[384];
@@ -58,12 +58,12 @@ static void add_reader(writer *w, plm_tensor tensor, int64_t op)
     if (tensor == PLM_TENSOR_NONE)
         return;
     const plm_storage *storage =
-        &w->graph->storages.items[plm_graph_tensor(w->graph, tensor)->storage];
+        &w->graph->storages.items[plm__graph_tensor(w->graph, tensor)->storage];
     if (storage->scope == PLM_SCOPE_CALL) /* a view is told with the whole */
-        tensor = w->tensor_of[plm_graph_tensor(w->graph, tensor)->storage];
+        tensor = w->tensor_of[plm__graph_tensor(w->graph, tensor)->storage];
     if (plm__plan_is_kept(w->plan, tensor)) {
         plm_program program = storage->program;
-        if (op <= plm_graph_tensor(w->graph, w->graph->loss[program])->producer)
+        if (op <= plm__graph_tensor(w->graph, w->graph->loss[program])->producer)
             return; /* what it is kept for comes after the loss */
     }
     int32_t *list = &w->readers[(int64_t)tensor * PLM_TRACE_KEPT_MAX];
@@ -87,7 +87,7 @@ static plm_status name_ops(writer *w)
 
 static plm_role role_of(const writer *w, plm_tensor tensor)
 {
-    plm_role role = plm_graph_tensor(w->graph, tensor)->role;
+    plm_role role = plm__graph_tensor(w->graph, tensor)->role;
     if (role == PLM_ROLE_ACTIVATION && !plm__plan_is_kept(w->plan, tensor))
         return PLM_ROLE_TEMPORARY;
     return role;
@@ -96,20 +96,20 @@ static plm_role role_of(const writer *w, plm_tensor tensor)
 /* The tensor's own name, or what its operation calls that output. */
 static const char *tensor_name(const writer *w, plm_tensor tensor)
 {
-    const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
+    const plm_tensor_info *info = plm__graph_tensor(w->graph, tensor);
     if (info->name || info->producer < 0)
         return graph_text(w, info->name);
     const plm_op *op = &w->graph->ops.items[info->producer];
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
         if (op->out[i] != PLM_TENSOR_NONE &&
-            plm_graph_tensor(w->graph, op->out[i])->storage == info->storage)
-            return plm_op_output_name(op->kind, i);
+            plm__graph_tensor(w->graph, op->out[i])->storage == info->storage)
+            return plm__op_output_name(op->kind, i);
     return "";
 }
 
 static plm_status add_owner(writer *w, plm_tensor tensor, int32_t *index)
 {
-    const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
+    const plm_tensor_info *info = plm__graph_tensor(w->graph, tensor);
     plm_owner owner = {.role = (int32_t)role_of(w, tensor),
                        .dtype = (int32_t)info->shape.dtype,
                        .rank = info->shape.rank,
@@ -161,18 +161,18 @@ static plm_status add_block(writer *w, plm_tensor tensor, size_t offset, size_t 
 {
     int32_t owner;
     PLM_TRY(add_owner(w, tensor, &owner));
-    return add_alloc(w, owner, offset, plm_graph_tensor(w->graph, tensor)->bytes, taken, event);
+    return add_alloc(w, owner, offset, plm__graph_tensor(w->graph, tensor)->bytes, taken, event);
 }
 
 static plm_status add_granules(writer *w, plm_tensor tensor, size_t offset, plm_event *event)
 {
-    size_t taken = plm_granules(plm_graph_tensor(w->graph, tensor)->bytes);
+    size_t taken = plm__granules(plm__graph_tensor(w->graph, tensor)->bytes);
     return add_block(w, tensor, offset, taken, event);
 }
 
 static bool is_of_call_scope(const plm_graph *graph, plm_tensor tensor)
 {
-    int32_t storage = plm_graph_tensor(graph, tensor)->storage;
+    int32_t storage = plm__graph_tensor(graph, tensor)->storage;
     return graph->storages.items[storage].scope == PLM_SCOPE_CALL;
 }
 
@@ -188,7 +188,7 @@ static plm_status add_persistent(writer *w)
             plm_tensor tensor = w->graph->parameters.items[i].flat[flat];
             if (tensor == PLM_TENSOR_NONE || is_of_call_scope(w->graph, tensor))
                 continue;
-            const plm_tensor_info *info = plm_graph_tensor(w->graph, tensor);
+            const plm_tensor_info *info = plm__graph_tensor(w->graph, tensor);
             PLM_TRY(add_block(w, tensor, w->plan->places[info->storage].offset + info->offset,
                               plm__graph_flat_room(w->graph, info), &event));
         }
@@ -199,7 +199,7 @@ static plm_status add_persistent(writer *w)
 /* A storage is born with the first tensor on it that is written, and told as its largest. */
 static plm_status add_birth(writer *w, plm_tensor tensor)
 {
-    int32_t storage = plm_graph_tensor(w->graph, tensor)->storage;
+    int32_t storage = plm__graph_tensor(w->graph, tensor)->storage;
     const plm_place *place = &w->plan->places[storage];
     if (w->live[storage])
         return PLM_OK;
@@ -226,7 +226,7 @@ static plm_status add_workspace(writer *w, int64_t index, plm_event *event)
     PLM_TRY(intern(w, "workspace", &owner.name));
     PLM_TRY(plm_trace_add_owner(w->trace, &owner, &owner_index));
     return add_alloc(w, owner_index, workspace->offset, workspace->bytes,
-                     plm_granules(workspace->bytes), event);
+                     plm__granules(workspace->bytes), event);
 }
 
 /* The program's storages that die at `position`; `next` walks the storages sorted by death. */
@@ -327,18 +327,18 @@ static plm_status walk_pass(writer *w, const plm_pass *pass)
         return PLM_OK;
     int32_t *starts = NULL, *sorted = NULL;
     plm_status status;
-    PLM_TRY_DONE(plm_host_alloc((size_t)(range.end - range.begin + 1) * sizeof *starts, &starts));
-    PLM_TRY_DONE(plm_host_alloc((size_t)w->graph->storages.count * sizeof *sorted, &sorted));
+    PLM_TRY_DONE(plm__host_alloc((size_t)(range.end - range.begin + 1) * sizeof *starts, &starts));
+    PLM_TRY_DONE(plm__host_alloc((size_t)w->graph->storages.count * sizeof *sorted, &sorted));
     int64_t count = sort_by_death(w, program, starts, sorted);
     w->time = span_of(w, pass->first).begin;
     PLM_TRY_DONE(mark_pass(w, pass));
     for (int64_t i = 0; i < count; i++)
-        if (plm_graph_tensor(w->graph, w->tensor_of[sorted[i]])->role == PLM_ROLE_INPUT)
+        if (plm__graph_tensor(w->graph, w->tensor_of[sorted[i]])->role == PLM_ROLE_INPUT)
             PLM_TRY_DONE(add_birth(w, w->tensor_of[sorted[i]]));
     status = walk_ops(w, range, pass->first, sorted, count);
 done:
-    plm_host_free(sorted);
-    plm_host_free(starts);
+    plm__host_free(sorted);
+    plm__host_free(starts);
     return status;
 }
 
@@ -348,7 +348,7 @@ static void find_largest_tensors(writer *w)
         const plm_tensor_info *info = &w->graph->tensors.items[i];
         plm_tensor *largest =
             &w->tensor_of[info->storage]; /* 0, the step record, is none of these */
-        if (*largest == 0 || info->bytes >= plm_graph_tensor(w->graph, *largest)->bytes)
+        if (*largest == 0 || info->bytes >= plm__graph_tensor(w->graph, *largest)->bytes)
             *largest = (plm_tensor)i;
     }
 }
@@ -357,13 +357,13 @@ static plm_status start(writer *w)
 {
     size_t ops = (size_t)w->graph->ops.count, storages = (size_t)w->graph->storages.count;
     PLM_TRY(plm_trace_create(&w->trace));
-    PLM_TRY(plm_host_alloc(ops * sizeof *w->op_texts, &w->op_texts));
-    PLM_TRY(plm_host_alloc(ops * sizeof *w->op_places, &w->op_places));
-    PLM_TRY(plm_host_alloc(
+    PLM_TRY(plm__host_alloc(ops * sizeof *w->op_texts, &w->op_texts));
+    PLM_TRY(plm__host_alloc(ops * sizeof *w->op_places, &w->op_places));
+    PLM_TRY(plm__host_alloc(
         (size_t)w->graph->tensors.count * PLM_TRACE_KEPT_MAX * sizeof *w->readers, &w->readers));
-    PLM_TRY(plm_host_alloc(storages * sizeof *w->live, &w->live));
-    PLM_TRY(plm_host_alloc(storages * sizeof *w->births, &w->births));
-    PLM_TRY(plm_host_alloc(storages * sizeof *w->tensor_of, &w->tensor_of));
+    PLM_TRY(plm__host_alloc(storages * sizeof *w->live, &w->live));
+    PLM_TRY(plm__host_alloc(storages * sizeof *w->births, &w->births));
+    PLM_TRY(plm__host_alloc(storages * sizeof *w->tensor_of, &w->tensor_of));
     find_largest_tensors(w);
     return name_ops(w);
 }
@@ -382,12 +382,12 @@ plm_status plm__plan_trace_passes(const plm_plan *plan, const plm_pass *passes, 
     w.trace = NULL;
 done:
     plm_trace_destroy(w.trace);
-    plm_host_free(w.op_texts);
-    plm_host_free(w.op_places);
-    plm_host_free(w.readers);
-    plm_host_free(w.live);
-    plm_host_free(w.births);
-    plm_host_free(w.tensor_of);
+    plm__host_free(w.op_texts);
+    plm__host_free(w.op_places);
+    plm__host_free(w.readers);
+    plm__host_free(w.live);
+    plm__host_free(w.births);
+    plm__host_free(w.tensor_of);
     return status;
 }
 

@@ -23,7 +23,7 @@ static void trace_program(const plm_plan *plan, plm_program program, curve *c)
         const plm_place *place = &plan->places[i];
         if (!plm__plan_is_call(graph, i, program) || place->home != i)
             continue;
-        size_t bytes = plm_granules(graph->storages.items[i].bytes);
+        size_t bytes = plm__granules(graph->storages.items[i].bytes);
         int32_t block = graph->ops.items[range.begin + place->birth].block;
         c->live[place->birth] += bytes;
         if (place->until + 1 < count)
@@ -34,7 +34,7 @@ static void trace_program(const plm_plan *plan, plm_program program, curve *c)
     for (int64_t i = 1; i < count; i++)
         c->live[i] += c->live[i - 1];
     for (int64_t i = 0; i < count; i++)
-        c->live[i] += plm_granules(plan->workspaces[range.begin + i].bytes);
+        c->live[i] += plm__granules(plan->workspaces[range.begin + i].bytes);
 }
 
 static void raise_to(size_t *most, size_t value)
@@ -87,9 +87,9 @@ static plm_status take_program(const plm_plan *plan, plm_program program, plm__p
     if (count == 0)
         return PLM_OK;
     if (turns && loss != PLM_TENSOR_NONE)
-        c.position = plm_graph_tensor(graph, loss)->producer - range.begin;
-    PLM_TRY_DONE(plm_host_alloc((size_t)count * sizeof *c.live, &c.live));
-    PLM_TRY_DONE(plm_host_alloc(((size_t)price->blocks + 1) * sizeof *c.kept, &c.kept));
+        c.position = plm__graph_tensor(graph, loss)->producer - range.begin;
+    PLM_TRY_DONE(plm__host_alloc((size_t)count * sizeof *c.live, &c.live));
+    PLM_TRY_DONE(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *c.kept, &c.kept));
     trace_program(plan, program, &c);
     if (turns)
         split_curve(graph, program, &c, price);
@@ -98,8 +98,8 @@ static plm_status take_program(const plm_plan *plan, plm_program program, plm__p
         raise_to(block < 0 ? &price->elsewhere : &price->block[block].elsewhere, c.live[i]);
     }
 done:
-    plm_host_free(c.live);
-    plm_host_free(c.kept);
+    plm__host_free(c.live);
+    plm__host_free(c.kept);
     return status;
 }
 
@@ -123,8 +123,8 @@ static plm_status take_all(const plm_plan *plan, plm_device *device, plm__price 
     price->blocks = plan->graph->block_count;
     price->persistent = plan->summary.persistent_bytes;
     price->overhead = plm_device_overhead(device);
-    PLM_TRY(plm_host_alloc(((size_t)price->blocks + 1) * sizeof *price->block, &price->block));
-    PLM_TRY(plm_host_alloc(((size_t)price->blocks + 1) * sizeof *price->outside, &price->outside));
+    PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->block, &price->block));
+    PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->outside, &price->outside));
     for (int p = 0; p < PLM_PROGRAM_COUNT; p++)
         PLM_TRY(take_program(plan, (plm_program)p, price));
     take_costs(plan, device, price);
@@ -149,8 +149,8 @@ plm_status plm__price_make(const plm_job *job, const plm_strategy *strategy, plm
 
 void plm__price_fini(plm__price *price)
 {
-    plm_host_free(price->block);
-    plm_host_free(price->outside);
+    plm__host_free(price->block);
+    plm__host_free(price->outside);
     *price = (plm__price){0};
 }
 

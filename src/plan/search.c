@@ -358,7 +358,7 @@ plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, p
 {
     PLM_TRY(plm__plan_check_extents(job, strategy->micro_batch));
     plm_search *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->job = *job;
     made->strategy = *strategy;
     made->device = device;
@@ -378,7 +378,7 @@ void plm_search_destroy(plm_search *search)
     if (!search)
         return;
     PLM_ARRAY_FREE(&search->points);
-    plm_host_free(search);
+    plm__host_free(search);
 }
 
 plm_search_size plm_search_count(const plm_search *search)
@@ -455,7 +455,7 @@ static plm_status refuse(plm_search *search, size_t budget_bytes)
                  "(%zu bytes), with a micro-batch of %" PRId64,
                  plm_size_format(budget_bytes, found), budget_bytes,
                  plm_size_format(smallest, wanted), smallest, search->smallest_micro_batch);
-    plm_fail_oom(&oom);
+    plm__fail_oom(&oom);
     return status;
 }
 

@@ -28,10 +28,10 @@ static plm_status create(const plm_plan *plan, int64_t passes, int64_t launches,
 {
     plm_tape *made = NULL;
     plm_status status;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     *made = (plm_tape){.plan = plan, .pass_limit = passes, .launch_limit = launches};
-    PLM_TRY_DONE(plm_host_alloc((size_t)passes * sizeof *made->passes, &made->passes));
-    PLM_TRY_DONE(plm_host_alloc((size_t)launches * sizeof *made->spans, &made->spans));
+    PLM_TRY_DONE(plm__host_alloc((size_t)passes * sizeof *made->passes, &made->passes));
+    PLM_TRY_DONE(plm__host_alloc((size_t)launches * sizeof *made->spans, &made->spans));
     *tape = made;
     return PLM_OK;
 done:
@@ -109,7 +109,7 @@ plm_status plm_tape_predict(const plm_plan *plan, const plm_device *device, plm_
         }
     }
     if (!device->profile) {
-        plm_host_free(made->spans);
+        plm__host_free(made->spans);
         made->spans = NULL;
     }
     *tape = made;
@@ -120,9 +120,9 @@ void plm_tape_destroy(plm_tape *tape)
 {
     if (!tape)
         return;
-    plm_host_free(tape->passes);
-    plm_host_free(tape->spans);
-    plm_host_free(tape);
+    plm__host_free(tape->passes);
+    plm__host_free(tape->spans);
+    plm__host_free(tape);
 }
 
 plm_tape_summary plm_tape_summarize(const plm_tape *tape)
@@ -171,7 +171,7 @@ plm_status plm_tape_export(const plm_tape *tape, const char *path, const char *m
              tape->measured ? "times as measured"
              : tape->spans  ? "times as predicted, each program once"
                             : "no times, each program once");
-    PLM_TRY_DONE(plm_host_alloc((size_t)tape->launches * sizeof *slices, &slices));
+    PLM_TRY_DONE(plm__host_alloc((size_t)tape->launches * sizeof *slices, &slices));
     PLM_TRY_DONE(trace_of(tape, slices, &trace));
     const plm_export_source source = {.trace = trace,
                                       .name = name,
@@ -184,6 +184,6 @@ plm_status plm_tape_export(const plm_tape *tape, const char *path, const char *m
     status = plm_export_perfetto(path, &source, 1);
 done:
     plm_trace_destroy(trace);
-    plm_host_free(slices);
+    plm__host_free(slices);
     return status;
 }

@@ -60,7 +60,7 @@ static plm_status adopt_all(plm_pool *pool, const plm_pool_block *blocks, int64_
     return PLM_OK;
 }
 
-plm_status plm_pool_adopt(plm_pool *pool, const plm_pool_block *blocks, int64_t count)
+plm_status plm__pool_adopt(plm_pool *pool, const plm_pool_block *blocks, int64_t count)
 {
     PLM_FAIL_IF(!pool->table->adopt_segment, PLM_ERROR_UNSUPPORTED, "a %s pool takes over no state",
                 pool->table->name);

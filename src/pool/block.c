@@ -7,7 +7,7 @@ plm_status plm__slab_reserve(plm__slab *slab, int64_t count)
     while (slab->spare_count < count) {
         PLM_TRY(PLM_ARRAY_RESERVE(&slab->chunks, slab->chunks.count + 1));
         plm__block *chunk = NULL;
-        PLM_TRY(plm_host_alloc(PLM__SLAB_BLOCKS * sizeof *chunk, &chunk));
+        PLM_TRY(plm__host_alloc(PLM__SLAB_BLOCKS * sizeof *chunk, &chunk));
         slab->chunks.items[slab->chunks.count++] = chunk;
         for (int i = PLM__SLAB_BLOCKS - 1; i >= 0; i--)
             plm__slab_give(slab, &chunk[i]);
@@ -34,7 +34,7 @@ void plm__slab_give(plm__slab *slab, plm__block *block)
 void plm__slab_fini(plm__slab *slab)
 {
     for (int64_t i = 0; i < slab->chunks.count; i++)
-        plm_host_free(slab->chunks.items[i]);
+        plm__host_free(slab->chunks.items[i]);
     PLM_ARRAY_FREE(&slab->chunks);
 }
 
@@ -60,11 +60,11 @@ static plm_status double_slots(plm__map *map)
     plm__map grown = {.slot_count = map->slot_count ? map->slot_count * 2 : MAP_SLOTS_AT_START,
                       .count = map->count};
     grown.shift = 64 - __builtin_ctzll((uint64_t)grown.slot_count);
-    PLM_TRY(plm_host_alloc((size_t)grown.slot_count * sizeof *grown.slots, &grown.slots));
+    PLM_TRY(plm__host_alloc((size_t)grown.slot_count * sizeof *grown.slots, &grown.slots));
     for (int64_t i = 0; i < map->slot_count; i++)
         if (map->slots[i].address != 0)
             *slot_of(&grown, map->slots[i].address) = map->slots[i];
-    plm_host_free(map->slots);
+    plm__host_free(map->slots);
     *map = grown;
     return PLM_OK;
 }

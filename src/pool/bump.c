@@ -17,8 +17,8 @@ static plm_status count_birth(const plm_event *event, const plm_pool_settings *s
     PLM_TRY(PLM_ARRAY_RESERVE(live, event->block + 1));
     if (live->count <= event->block)
         live->count = event->block + 1;
-    size_t rounded = plm_pool_round_bytes(settings, event->bytes_asked);
-    PLM_TRY(plm_add_bytes(*sum, rounded, sum));
+    size_t rounded = plm__pool_round_bytes(settings, event->bytes_asked);
+    PLM_TRY(plm__add_bytes(*sum, rounded, sum));
     live->items[event->block] = rounded;
     return PLM_OK;
 }
@@ -31,11 +31,11 @@ static void count_death(const plm_event *event, live_blocks *live, size_t *sum)
     live->items[event->block] = 0;
 }
 
-plm_status plm_pool_bump(const plm_trace *trace, const plm_pool_settings *settings, size_t *bytes)
+plm_status plm__pool_bump(const plm_trace *trace, const plm_pool_settings *settings, size_t *bytes)
 {
     int64_t count;
     const plm_event *events = plm_trace_events(trace, &count);
-    plm_pool_settings plain = plm_pool_settings_default();
+    plm_pool_settings plain = plm__pool_settings_default();
     live_blocks live = {0};
     size_t sum = 0, largest = 0;
     plm_status status = PLM_OK;

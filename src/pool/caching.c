@@ -66,7 +66,7 @@ static plm_status take_segment(plm__caching *caching, const plm__want *want, plm
     plm_pool *pool = &caching->pool;
     plm__segment *segment;
     PLM_TRY(plm__segment_create(pool, want->shelf, want->segment_bytes, 0, &segment));
-    plm_status status = plm_source_commit(pool->source, segment->address, segment->bytes);
+    plm_status status = plm__source_commit(pool->source, segment->address, segment->bytes);
     if (status != PLM_OK) {
         PLM_TRY(plm__segment_destroy(pool, segment));
         return status;
@@ -75,10 +75,10 @@ static plm_status take_segment(plm__caching *caching, const plm__want *want, plm
     *block = (plm__block){.address = segment->address, .bytes = segment->bytes, .segment = segment};
     segment->first = block;
     plm_pool_side side = plm__side(want->shelf);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_SEGMENT, side, 1);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, side, segment->bytes);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_SEGMENT, side, 1);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, side, segment->bytes);
     if (segment->bytes >= pool->settings.max_split_bytes)
-        plm_pool_stat_add(&pool->stats.oversize_segments, 1);
+        plm__pool_stat_add(&pool->stats.oversize_segments, 1);
     pool->stats.num_device_alloc++;
     plm__pool_tell(pool, PLM_EVENT_SEGMENT_ALLOC, want->shelf, segment->address, segment->bytes);
     *taken = block;
@@ -89,7 +89,7 @@ static plm_status take_segment(plm__caching *caching, const plm__want *want, plm
 static plm_status take_from_driver(plm__caching *caching, const plm__want *want, plm__block **block)
 {
     size_t allowed = plm__pool_allowed(&caching->pool);
-    size_t reserved = plm_pool_stats_current(&caching->pool.stats, PLM_POOL_RESERVED_BYTES);
+    size_t reserved = plm__pool_stats_current(&caching->pool.stats, PLM_POOL_RESERVED_BYTES);
     PLM_FAIL_IF(reserved > allowed || want->segment_bytes > allowed - reserved,
                 PLM_ERROR_DEVICE_MEMORY, "the memory fraction allows %zu bytes, %zu are reserved",
                 allowed, reserved);
@@ -105,7 +105,7 @@ static size_t largest_free(const plm__caching *caching, const plm__want *want)
     size_t allowed = plm__pool_allowed(&caching->pool);
     size_t total = caching->pool.source->total_bytes;
     size_t budget = allowed < total ? allowed : total;
-    size_t reserved = plm_pool_stats_current(&caching->pool.stats, PLM_POOL_RESERVED_BYTES);
+    size_t reserved = plm__pool_stats_current(&caching->pool.stats, PLM_POOL_RESERVED_BYTES);
     size_t room = budget > reserved ? budget - reserved : 0;
     if (room >= want->segment_bytes) /* refused all the same: others hold that room */
         room = 0;
@@ -161,19 +161,19 @@ static plm__block *fit_block(plm__caching *caching, const plm__want *want, plm__
     bool counts = !plm__block_is_expandable(block);
     if (!is_worth_splitting(pool, want, block->bytes - want->rounded_bytes)) {
         if (was_split && counts) {
-            plm_pool_stats_subtract(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side,
-                                    block->bytes);
-            plm_pool_stats_subtract(&pool->stats, PLM_POOL_INACTIVE_SPLIT, side, 1);
+            plm__pool_stats_subtract(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side,
+                                     block->bytes);
+            plm__pool_stats_subtract(&pool->stats, PLM_POOL_INACTIVE_SPLIT, side, 1);
         }
         return block;
     }
     plm__block *front = plm__pool_cut(pool, block, want->rounded_bytes);
     plm__caching_shelve(caching, block);
     if (was_split && counts) {
-        plm_pool_stats_subtract(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, front->bytes);
+        plm__pool_stats_subtract(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, front->bytes);
     } else if (counts) {
-        plm_pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, block->bytes);
-        plm_pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT, side, 1);
+        plm__pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, block->bytes);
+        plm__pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT, side, 1);
     }
     return front;
 }
@@ -201,7 +201,7 @@ static plm_status caching_alloc(plm_pool *pool, plm__shelf *shelf, const plm_poo
     plm__want want = {.shelf = shelf,
                       .asked_bytes = request->bytes,
                       .rounded_bytes = rounded,
-                      .segment_bytes = plm_pool_segment_bytes(&pool->settings, rounded),
+                      .segment_bytes = plm__pool_segment_bytes(&pool->settings, rounded),
                       .capturing = request->capturing};
     plm__block *block = take_cached(caching, &want);
     if (!block)
@@ -229,8 +229,8 @@ static void caching_reclaim(plm_pool *pool, plm__block *block)
         change++;
         change_bytes += (int64_t)block->bytes;
     }
-    plm_pool_stats_change(stats, PLM_POOL_INACTIVE_SPLIT, side, change);
-    plm_pool_stats_change(stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, change_bytes);
+    plm__pool_stats_change(stats, PLM_POOL_INACTIVE_SPLIT, side, change);
+    plm__pool_stats_change(stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, change_bytes);
 }
 
 static plm_status caching_empty_cache(plm_pool *pool)
@@ -250,7 +250,7 @@ static void decommit_segment(plm_pool *pool, const plm__segment *segment)
         bytes += block->bytes;
         if (block->next && block->next->state != PLM_POOL_BLOCK_UNMAPPED)
             continue;
-        (void)!plm_source_decommit(pool->source, start->address, bytes);
+        (void)!plm__source_decommit(pool->source, start->address, bytes);
         bytes = 0;
     }
 }

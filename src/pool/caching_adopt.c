@@ -18,8 +18,8 @@ static void settle(plm__caching *caching, plm__block *block, const plm_pool_bloc
     case PLM_POOL_BLOCK_FREE:
         plm__caching_shelve(caching, block);
         if (!shown->is_expandable && shown->bytes < shown->segment_bytes) {
-            plm_pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT, side, 1);
-            plm_pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, block->bytes);
+            plm__pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT, side, 1);
+            plm__pool_stats_add(&pool->stats, PLM_POOL_INACTIVE_SPLIT_BYTES, side, block->bytes);
         }
         return;
     case PLM_POOL_BLOCK_LIVE:
@@ -47,8 +47,8 @@ static plm_status commit_run(plm__caching *caching, const plm__segment *segment,
     *count = end;
     if (is_unmapped)
         return PLM_OK;
-    PLM_TRY(plm_source_commit(pool->source, blocks[0].address, bytes));
-    plm_pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(segment->shelf), bytes);
+    PLM_TRY(plm__source_commit(pool->source, blocks[0].address, bytes));
+    plm__pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(segment->shelf), bytes);
     pool->stats.num_device_alloc++;
     return PLM_OK;
 }
@@ -65,9 +65,9 @@ plm_status plm__caching_adopt_segment(plm_pool *pool, plm__shelf *shelf,
                 (unsigned long long)segment->address,
                 (unsigned long long)blocks[0].segment_address);
     if (page == 0) {
-        plm_pool_stats_add(&pool->stats, PLM_POOL_SEGMENT, plm__side(shelf), 1);
+        plm__pool_stats_add(&pool->stats, PLM_POOL_SEGMENT, plm__side(shelf), 1);
         if (segment->bytes >= pool->settings.max_split_bytes)
-            plm_pool_stat_add(&pool->stats.oversize_segments, 1);
+            plm__pool_stat_add(&pool->stats.oversize_segments, 1);
     }
     plm__block *last = NULL;
     for (int64_t first = 0, run; first < count; first += run) {

@@ -63,10 +63,10 @@ bool plm__caching_is_valid(const plm_pool *pool)
     if (!shelves_are_valid(pool, &sums) || !plm__pool_maps_are_valid(pool))
         return false;
     const plm_pool_stats *stats = &pool->stats;
-    PLM__REQUIRE(plm_pool_stats_current(stats, PLM_POOL_RESERVED_BYTES) == sums.reserved_bytes);
-    PLM__REQUIRE(plm_pool_sum(pool).cached_bytes == sums.free_bytes);
+    PLM__REQUIRE(plm__pool_stats_current(stats, PLM_POOL_RESERVED_BYTES) == sums.reserved_bytes);
+    PLM__REQUIRE(plm__pool_sum(pool).cached_bytes == sums.free_bytes);
     PLM__REQUIRE(stats->of[PLM_POOL_SEGMENT][PLM_POOL_ALL].current == sums.plain_segments);
     PLM__REQUIRE(stats->of[PLM_POOL_INACTIVE_SPLIT][PLM_POOL_ALL].current == sums.split_blocks);
-    PLM__REQUIRE(plm_pool_stats_current(stats, PLM_POOL_INACTIVE_SPLIT_BYTES) == sums.split_bytes);
+    PLM__REQUIRE(plm__pool_stats_current(stats, PLM_POOL_INACTIVE_SPLIT_BYTES) == sums.split_bytes);
     return true;
 }

@@ -113,7 +113,7 @@ static plm_status map_front(plm__caching *caching, plm__block *unmapped, size_t 
     plm__shelf *shelf = segment->shelf;
     size_t mapped = round_up(bytes, segment->page_bytes);
     uint64_t address = unmapped->address;
-    PLM_TRY(plm_source_commit(pool->source, address, mapped));
+    PLM_TRY(plm__source_commit(pool->source, address, mapped));
     plm__unmapped_remove(shelf, unmapped);
     plm__block *block = unmapped;
     if (mapped < unmapped->bytes) {
@@ -124,7 +124,7 @@ static plm_status map_front(plm__caching *caching, plm__block *unmapped, size_t 
     plm__caching_merge(caching, block, block->previous);
     plm__caching_merge(caching, block, block->next);
     plm__caching_shelve(caching, block);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(shelf), mapped);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(shelf), mapped);
     pool->stats.num_device_alloc++;
     plm__pool_tell(pool, PLM_EVENT_SEGMENT_MAP, shelf, address, mapped);
     *grown = block;
@@ -183,9 +183,9 @@ plm_status plm__caching_shrink(plm__caching *caching, plm__block *block)
         return PLM_OK;
     PLM_TRY(plm__pool_reserve_host(pool));
     uint64_t address = segment->address + first;
-    PLM_TRY(plm_source_decommit(pool->source, address, end - first));
+    PLM_TRY(plm__source_decommit(pool->source, address, end - first));
     block = carve_pages(caching, block, first - start, end - first);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(shelf), end - first);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(shelf), end - first);
     pool->stats.num_device_free++;
     plm__pool_tell(pool, PLM_EVENT_SEGMENT_UNMAP, shelf, address, end - first);
     if (plm__block_is_split(block))

@@ -12,11 +12,11 @@ static plm_status release_segment(plm__caching *caching, plm__block *block)
     plm_pool *pool = &caching->pool;
     plm__segment *segment = block->segment;
     plm__shelf *shelf = segment->shelf;
-    PLM_TRY(plm_source_decommit(pool->source, segment->address, segment->bytes));
+    PLM_TRY(plm__source_decommit(pool->source, segment->address, segment->bytes));
     plm__pool_tell(pool, PLM_EVENT_SEGMENT_FREE, shelf, segment->address, segment->bytes);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_SEGMENT, plm__side(shelf), 1);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(shelf),
-                            segment->bytes);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_SEGMENT, plm__side(shelf), 1);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(shelf),
+                             segment->bytes);
     if (segment->bytes >= pool->settings.max_split_bytes)
         pool->stats.oversize_segments.current--;
     pool->stats.num_device_free++;
@@ -91,14 +91,14 @@ static plm_status collect_old(plm__caching *caching, double least_age, garbage_s
 plm_status plm__caching_collect(plm__caching *caching)
 {
     plm_pool *pool = &caching->pool;
-    size_t reserved = plm_pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES);
+    size_t reserved = plm__pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES);
     size_t threshold = (size_t)(pool->settings.garbage_threshold * (double)plm__pool_allowed(pool));
     if (reserved <= threshold)
         return PLM_OK;
     garbage_sum garbage = survey(caching);
     if (garbage.count == 0)
         return PLM_OK;
-    PLM_TRY(plm_source_fence(pool->source));
+    PLM_TRY(plm__source_fence(pool->source));
     size_t before;
     do {
         before = garbage.reclaimed_bytes;
@@ -120,7 +120,7 @@ plm_status plm__caching_release_oversize(plm__caching *caching, const plm__want 
     *covered = false;
     plm__block *block = plm__shelf_at_least(shelf, wanted, 0);
     if (block && is_whole_segment(block)) {
-        PLM_TRY(plm_source_fence(pool->source));
+        PLM_TRY(plm__source_fence(pool->source));
         PLM_TRY(release_segment(caching, block));
         *covered = true;
         return PLM_OK;
@@ -128,7 +128,7 @@ plm_status plm__caching_release_oversize(plm__caching *caching, const plm__want 
     /* No single block is large enough: several, the largest first. */
     block = plm__shelf_before(shelf, wanted, 0);
     if (block && block->bytes >= limit)
-        PLM_TRY(plm_source_fence(pool->source));
+        PLM_TRY(plm__source_fence(pool->source));
     size_t released = 0;
     while (block && block->bytes >= limit && released < wanted) {
         plm__block *smaller = plm__shelf_before(shelf, block->bytes, block->address);

@@ -55,7 +55,7 @@ static plm_status reserve_pages(mapped_pool *mapped, size_t count)
     while (mapped->spare_count < count) {
         PLM_TRY(PLM_ARRAY_RESERVE(&mapped->chunks, mapped->chunks.count + 1));
         plm__page *chunk = NULL;
-        PLM_TRY(plm_host_alloc(PAGES_TO_A_CHUNK * sizeof *chunk, &chunk));
+        PLM_TRY(plm__host_alloc(PAGES_TO_A_CHUNK * sizeof *chunk, &chunk));
         mapped->chunks.items[mapped->chunks.count++] = chunk;
         for (int i = 0; i < PAGES_TO_A_CHUNK; i++)
             give_page(mapped, &chunk[i]);
@@ -129,14 +129,14 @@ static plm_status unmap_idle(mapped_pool *mapped, size_t most, size_t *count)
         if (!(page = page_at(segment, first + pages)) || page->users > 0)
             break;
     uint64_t address = segment->address + first * PAGE_BYTES;
-    PLM_TRY(plm_source_decommit(pool->source, address, pages * PAGE_BYTES));
+    PLM_TRY(plm__source_decommit(pool->source, address, pages * PAGE_BYTES));
     for (size_t i = first; i < first + pages; i++) {
         end_idle(mapped, segment->pages.items[i]);
         give_page(mapped, segment->pages.items[i]);
         segment->pages.items[i] = NULL;
     }
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(segment->shelf),
-                            pages * PAGE_BYTES);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(segment->shelf),
+                             pages * PAGE_BYTES);
     pool->stats.num_device_free++;
     plm__pool_tell(pool, PLM_EVENT_SEGMENT_UNMAP, segment->shelf, address, pages * PAGE_BYTES);
     *count = pages;
@@ -148,7 +148,7 @@ static plm_status free_up(mapped_pool *mapped, size_t count, bool *fenced)
 {
     while (count > 0 && mapped->oldest) {
         if (!*fenced)
-            PLM_TRY(plm_source_fence(mapped->pool.source));
+            PLM_TRY(plm__source_fence(mapped->pool.source));
         *fenced = true;
         size_t pages;
         PLM_TRY(unmap_idle(mapped, count, &pages));
@@ -162,17 +162,17 @@ static plm_status map_pages(mapped_pool *mapped, plm__segment *segment, size_t f
 {
     plm_pool *pool = &mapped->pool;
     size_t bytes = count * PAGE_BYTES, allowed = plm__pool_allowed(pool);
-    size_t reserved = plm_pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES);
+    size_t reserved = plm__pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES);
     PLM_FAIL_IF(reserved > allowed || bytes > allowed - reserved, PLM_ERROR_DEVICE_MEMORY,
                 "the memory fraction allows %zu bytes, %zu are reserved", allowed, reserved);
     uint64_t address = segment->address + first * PAGE_BYTES;
-    PLM_TRY(plm_source_commit(pool->source, address, bytes));
+    PLM_TRY(plm__source_commit(pool->source, address, bytes));
     for (size_t i = first; i < first + count; i++) {
         plm__page *page = take_page(mapped);
         *page = (plm__page){.segment = segment, .index = i, .users = 1};
         segment->pages.items[i] = page;
     }
-    plm_pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(segment->shelf), bytes);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_RESERVED_BYTES, plm__side(segment->shelf), bytes);
     pool->stats.num_device_alloc++;
     plm__pool_tell(pool, PLM_EVENT_SEGMENT_MAP, segment->shelf, address, bytes);
     return PLM_OK;
@@ -267,7 +267,7 @@ static size_t largest_free(const mapped_pool *mapped, size_t refused_bytes)
     size_t allowed = plm__pool_allowed(pool), total = pool->source->total_bytes;
     size_t budget = allowed < total ? allowed : total;
     size_t idle = mapped->idle_count * PAGE_BYTES;
-    size_t used = plm_pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES) - idle;
+    size_t used = plm__pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES) - idle;
     size_t room = budget > used ? (budget - used) / PAGE_BYTES * PAGE_BYTES : 0;
     return room < refused_bytes ? room : idle; /* refused all the same: others hold that room */
 }
@@ -331,13 +331,13 @@ static void mapped_fini(plm_pool *pool)
             for (end = first; page_at(segment, end);)
                 end++;
             if (end > first)
-                (void)!plm_source_decommit(pool->source, segment->address + first * PAGE_BYTES,
-                                           (end - first) * PAGE_BYTES);
+                (void)!plm__source_decommit(pool->source, segment->address + first * PAGE_BYTES,
+                                            (end - first) * PAGE_BYTES);
         }
         (void)!plm__segment_destroy(pool, segment);
     }
     for (int64_t i = 0; i < self->chunks.count; i++)
-        plm_host_free(self->chunks.items[i]);
+        plm__host_free(self->chunks.items[i]);
     PLM_ARRAY_FREE(&self->chunks);
 }
 
@@ -387,7 +387,7 @@ static bool mapped_is_valid(const plm_pool *pool)
     for (const plm__page *page = self->oldest; page; page = page->newer, listed++)
         PLM__REQUIRE(page->users == 0 && (!page->newer || page->newer->older == page));
     PLM__REQUIRE(listed == idle_count && self->idle_count == idle_count);
-    PLM__REQUIRE(plm_pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES) ==
+    PLM__REQUIRE(plm__pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES) ==
                  mapped_count * PAGE_BYTES);
     return plm__pool_maps_are_valid(pool);
 }

@@ -16,7 +16,7 @@ static const plm__pool_table *const tables[PLM_POOL_POLICY_COUNT] = {
     [PLM_POOL_MAPPED] = &plm__mapped_table,
 };
 
-const char *plm_pool_policy_name(plm_pool_policy policy)
+const char *plm__pool_policy_name(plm_pool_policy policy)
 {
     PLM_ASSERT((unsigned)policy < PLM_POOL_POLICY_COUNT);
     return tables[policy]->name;
@@ -58,7 +58,7 @@ static plm_status find_shelf(plm_pool *pool, const plm_pool_request *request, bo
                 "more than %d streams and private pools in one pool", PLM__SHELVES_MAX);
     PLM_TRY(PLM_ARRAY_RESERVE(&pool->shelves, pool->shelves.count + 1));
     plm__shelf *shelf = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *shelf, &shelf));
+    PLM_TRY(plm__host_alloc(sizeof *shelf, &shelf));
     shelf->stream = request->stream;
     shelf->private_pool = request->private_pool;
     shelf->is_small = is_small;
@@ -88,10 +88,10 @@ plm_status plm__segment_create(plm_pool *pool, plm__shelf *shelf, size_t bytes, 
                                plm__segment **created)
 {
     plm__segment *segment = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *segment, &segment));
-    plm_status status = plm_source_reserve(pool->source, bytes, &segment->address);
+    PLM_TRY(plm__host_alloc(sizeof *segment, &segment));
+    plm_status status = plm__source_reserve(pool->source, bytes, &segment->address);
     if (status != PLM_OK) {
-        plm_host_free(segment);
+        plm__host_free(segment);
         return status;
     }
     segment->bytes = bytes;
@@ -113,70 +113,70 @@ plm_status plm__segment_destroy(plm_pool *pool, plm__segment *segment)
         pool->segments = segment->next;
     if (segment->next)
         segment->next->previous = segment->previous;
-    plm_status status = plm_source_release(pool->source, segment->address, segment->bytes);
+    plm_status status = plm__source_release(pool->source, segment->address, segment->bytes);
     PLM_ARRAY_FREE(&segment->pages);
-    plm_host_free(segment);
+    plm__host_free(segment);
     return status;
 }
 
 /* ---- life of a pool ---- */
 
-plm_status plm_pool_create(plm_pool_policy policy, plm_source *source,
-                           const plm_pool_settings *settings, plm_pool **created)
+plm_status plm__pool_create(plm_pool_policy policy, plm_source *source,
+                            const plm_pool_settings *settings, plm_pool **created)
 {
     PLM_ASSERT((unsigned)policy < PLM_POOL_POLICY_COUNT);
     plm_pool *pool = NULL;
-    PLM_TRY(plm_host_alloc(tables[policy]->pool_bytes, &pool));
+    PLM_TRY(plm__host_alloc(tables[policy]->pool_bytes, &pool));
     pool->table = tables[policy];
     pool->source = source;
-    plm_pool_settings defaults = plm_pool_settings_default();
-    plm_status status = plm_pool_change_settings(pool, settings ? settings : &defaults);
+    plm_pool_settings defaults = plm__pool_settings_default();
+    plm_status status = plm__pool_change_settings(pool, settings ? settings : &defaults);
     if (status != PLM_OK) {
-        plm_host_free(pool);
+        plm__host_free(pool);
         return status;
     }
     *created = pool;
     return PLM_OK;
 }
 
-void plm_pool_destroy(plm_pool *pool)
+void plm__pool_destroy(plm_pool *pool)
 {
     if (!pool)
         return;
     pool->table->fini(pool);
     for (int64_t i = 0; i < pool->shelves.count; i++)
-        plm_host_free(pool->shelves.items[i]);
+        plm__host_free(pool->shelves.items[i]);
     PLM_ARRAY_FREE(&pool->shelves);
     plm__slab_fini(&pool->slab);
-    plm_host_free(pool->map.slots);
-    plm_host_free(pool);
+    plm__host_free(pool->map.slots);
+    plm__host_free(pool);
 }
 
-plm_status plm_pool_change_settings(plm_pool *pool, const plm_pool_settings *settings)
+plm_status plm__pool_change_settings(plm_pool *pool, const plm_pool_settings *settings)
 {
-    PLM_TRY(plm_pool_settings_check(settings));
+    PLM_TRY(plm__pool_settings_check(settings));
     pool->settings = *settings;
     size_t limit = settings->max_split_bytes;
     pool->stats.max_split_size = limit > INT64_MAX ? -1 : (int64_t)limit;
     return PLM_OK;
 }
 
-void plm_pool_listen(plm_pool *pool, plm_pool_listener listener, void *context)
+void plm__pool_listen(plm_pool *pool, plm_pool_listener listener, void *context)
 {
     pool->listener = listener;
     pool->listener_context = context;
 }
 
-plm_pool_stats *plm_pool_statistics(plm_pool *pool)
+plm_pool_stats *plm__pool_statistics(plm_pool *pool)
 {
     return &pool->stats;
 }
 
-plm_pool_totals plm_pool_sum(const plm_pool *pool)
+plm_pool_totals plm__pool_sum(const plm_pool *pool)
 {
-    size_t reserved = plm_pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES);
-    size_t active = plm_pool_stats_current(&pool->stats, PLM_POOL_ACTIVE_BYTES);
-    size_t asked = plm_pool_stats_current(&pool->stats, PLM_POOL_REQUESTED_BYTES);
+    size_t reserved = plm__pool_stats_current(&pool->stats, PLM_POOL_RESERVED_BYTES);
+    size_t active = plm__pool_stats_current(&pool->stats, PLM_POOL_ACTIVE_BYTES);
+    size_t asked = plm__pool_stats_current(&pool->stats, PLM_POOL_REQUESTED_BYTES);
     return (plm_pool_totals){.live_bytes = asked,
                              .slack_bytes = active - asked,
                              .cached_bytes = reserved - active,
@@ -198,7 +198,7 @@ plm_status plm__pool_reserve_host(plm_pool *pool)
     return plm__map_reserve(&pool->map, 1);
 }
 
-plm_status plm_pool_alloc(plm_pool *pool, const plm_pool_request *request, plm_pool_grant *grant)
+plm_status plm__pool_alloc(plm_pool *pool, const plm_pool_request *request, plm_pool_grant *grant)
 {
     if (request->bytes == 0) {
         *grant = (plm_pool_grant){0, 0};
@@ -207,8 +207,8 @@ plm_status plm_pool_alloc(plm_pool *pool, const plm_pool_request *request, plm_p
     PLM_FAIL_IF(request->bytes >= PLM_POOL_LARGEST_BYTES, PLM_ERROR_DEVICE_MEMORY,
                 "wanted %zu bytes, more than any device has", request->bytes);
     static const plm_pool_settings plain = {.max_split_bytes = 0};
-    size_t rounded =
-        plm_pool_round_bytes(pool->table->uses_settings ? &pool->settings : &plain, request->bytes);
+    size_t rounded = plm__pool_round_bytes(pool->table->uses_settings ? &pool->settings : &plain,
+                                           request->bytes);
     PLM_TRY(plm__pool_reserve_host(pool));
     plm__shelf *shelf;
     PLM_TRY(plm__pool_shelf(pool, request, rounded <= PLM_POOL_SMALL_BYTES, &shelf));
@@ -258,13 +258,13 @@ void plm__pool_make_live(plm_pool *pool, plm__block *block, size_t asked_bytes)
     block->asked_bytes = asked_bytes;
     block->used_by_others = false;
     plm__map_insert(&pool->map, block);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_ALLOCATION, side, 1);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_ALLOCATED_BYTES, side, block->bytes);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_ACTIVE, side, 1);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_ACTIVE_BYTES, side, block->bytes);
-    plm_pool_stats_add(&pool->stats, PLM_POOL_REQUESTED_BYTES, side, asked_bytes);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_ALLOCATION, side, 1);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_ALLOCATED_BYTES, side, block->bytes);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_ACTIVE, side, 1);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_ACTIVE_BYTES, side, block->bytes);
+    plm__pool_stats_add(&pool->stats, PLM_POOL_REQUESTED_BYTES, side, asked_bytes);
     if (block->bytes >= pool->settings.max_split_bytes)
-        plm_pool_stat_add(&pool->stats.oversize_allocations, 1);
+        plm__pool_stat_add(&pool->stats.oversize_allocations, 1);
 }
 
 void plm__pool_hand_out(plm_pool *pool, plm__block *block, size_t asked_bytes,
@@ -281,7 +281,7 @@ plm_status plm__pool_out_of_memory(plm_pool *pool, const plm__shelf *shelf, size
 {
     pool->stats.num_ooms++;
     plm__pool_tell(pool, PLM_EVENT_OUT_OF_MEMORY, shelf, 0, rounded_bytes);
-    plm_pool_totals totals = plm_pool_sum(pool);
+    plm_pool_totals totals = plm__pool_sum(pool);
     size_t allowed = plm__pool_allowed(pool), total = pool->source->total_bytes;
     size_t budget = allowed < total ? allowed : total;
     char asked[PLM_SIZE_TEXT], wanted[PLM_SIZE_TEXT], live[PLM_SIZE_TEXT], cached[PLM_SIZE_TEXT],
@@ -293,13 +293,13 @@ plm_status plm__pool_out_of_memory(plm_pool *pool, const plm__shelf *shelf, size
                  plm_size_format(asked_bytes, asked), plm_size_format(wanted_bytes, wanted),
                  plm_size_format(totals.live_bytes + totals.slack_bytes, live),
                  plm_size_format(totals.cached_bytes, cached), plm_size_format(budget, limit));
-    plm_fail_oom(&(plm_oom_record){.asked_bytes = asked_bytes,
-                                   .rounded_bytes = rounded_bytes,
-                                   .live_bytes = totals.live_bytes,
-                                   .cached_bytes = totals.cached_bytes,
-                                   .reserved_bytes = totals.reserved_bytes,
-                                   .budget_bytes = budget,
-                                   .largest_free_bytes = largest_free_bytes});
+    plm__fail_oom(&(plm_oom_record){.asked_bytes = asked_bytes,
+                                    .rounded_bytes = rounded_bytes,
+                                    .live_bytes = totals.live_bytes,
+                                    .cached_bytes = totals.cached_bytes,
+                                    .reserved_bytes = totals.reserved_bytes,
+                                    .budget_bytes = budget,
+                                    .largest_free_bytes = largest_free_bytes});
     return status;
 }
 
@@ -313,9 +313,9 @@ static void finish_free(plm_pool *pool, plm__map_slot *slot)
     plm_pool_side side = plm__side(shelf);
     plm__pool_tell(pool, PLM_EVENT_BLOCK_FREE, shelf, block->address, block->asked_bytes);
     plm__map_remove(&pool->map, slot);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_ACTIVE, side, 1);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_ACTIVE_BYTES, side, block->bytes);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_REQUESTED_BYTES, side, block->asked_bytes);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_ACTIVE, side, 1);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_ACTIVE_BYTES, side, block->bytes);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_REQUESTED_BYTES, side, block->asked_bytes);
     block->state = PLM_POOL_BLOCK_FREE;
     block->asked_bytes = 0;
     pool->table->reclaim(pool, block);
@@ -356,14 +356,14 @@ void plm__pool_let_go(plm_pool *pool, const plm__block *block)
 {
     const plm__shelf *shelf = block->segment->shelf;
     plm_pool_side side = plm__side(shelf);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_ALLOCATION, side, 1);
-    plm_pool_stats_subtract(&pool->stats, PLM_POOL_ALLOCATED_BYTES, side, block->bytes);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_ALLOCATION, side, 1);
+    plm__pool_stats_subtract(&pool->stats, PLM_POOL_ALLOCATED_BYTES, side, block->bytes);
     if (block->bytes >= pool->settings.max_split_bytes)
         pool->stats.oversize_allocations.current--;
     plm__pool_tell(pool, PLM_EVENT_BLOCK_FREE_REQUESTED, shelf, block->address, block->asked_bytes);
 }
 
-plm_status plm_pool_free(plm_pool *pool, uint64_t address, bool *pending)
+plm_status plm__pool_free(plm_pool *pool, uint64_t address, bool *pending)
 {
     bool waits = false;
     if (address != 0) {
@@ -382,7 +382,7 @@ plm_status plm_pool_free(plm_pool *pool, uint64_t address, bool *pending)
     return PLM_OK;
 }
 
-plm_status plm_pool_record_stream(plm_pool *pool, uint64_t address, uint64_t stream)
+plm_status plm__pool_record_stream(plm_pool *pool, uint64_t address, uint64_t stream)
 {
     if (address == 0)
         return PLM_OK;
@@ -393,7 +393,7 @@ plm_status plm_pool_record_stream(plm_pool *pool, uint64_t address, uint64_t str
     return PLM_OK;
 }
 
-plm_status plm_pool_complete(plm_pool *pool, uint64_t address)
+plm_status plm__pool_complete(plm_pool *pool, uint64_t address)
 {
     plm__map_slot *slot = find_slot(pool, address, PLM_POOL_BLOCK_PENDING);
     PLM_FAIL_IF(!slot, PLM_ERROR_ARGUMENT, "no pending block begins at 0x%llx",
@@ -405,7 +405,7 @@ plm_status plm_pool_complete(plm_pool *pool, uint64_t address)
 
 plm_status plm__pool_complete_all(plm_pool *pool)
 {
-    PLM_TRY(plm_source_fence(pool->source));
+    PLM_TRY(plm__source_fence(pool->source));
     pool->stats.num_sync_all_streams++;
     while (pool->pending_first) {
         plm__map_slot *slot = plm__map_find(&pool->map, pool->pending_first->address);
@@ -415,19 +415,19 @@ plm_status plm__pool_complete_all(plm_pool *pool)
     return PLM_OK;
 }
 
-plm_status plm_pool_empty_cache(plm_pool *pool)
+plm_status plm__pool_empty_cache(plm_pool *pool)
 {
     return pool->table->empty_cache(pool);
 }
 
-void plm_pool_release_private(plm_pool *pool, uint32_t private_pool)
+void plm__pool_release_private(plm_pool *pool, uint32_t private_pool)
 {
     for (int64_t i = 0; i < pool->shelves.count; i++)
         if (pool->shelves.items[i]->private_pool == private_pool)
             pool->shelves.items[i]->is_released = true;
 }
 
-bool plm_pool_is_valid(const plm_pool *pool)
+bool plm__pool_is_valid(const plm_pool *pool)
 {
     return pool->table->is_valid(pool);
 }

@@ -16,11 +16,11 @@
  * wanted, so reserved memory follows live memory instead of the history of sizes
  *
  *     plm_pool *pool = NULL;
- *     PLM_TRY(plm_pool_create(PLM_POOL_CACHING, source, &settings, &pool));
+ *     PLM_TRY(plm__pool_create(PLM_POOL_CACHING, source, &settings, &pool));
  *     plm_pool_grant grant;
- *     PLM_TRY(plm_pool_alloc(pool, &(plm_pool_request){.bytes = 4096}, &grant));
- *     PLM_TRY(plm_pool_free(pool, grant.address, NULL));
- *     plm_pool_destroy(pool);
+ *     PLM_TRY(plm__pool_alloc(pool, &(plm_pool_request){.bytes = 4096}, &grant));
+ *     PLM_TRY(plm__pool_free(pool, grant.address, NULL));
+ *     plm__pool_destroy(pool);
  *
  * A pool belongs to one thread at a time; whoever shares one holds a lock.
  */
@@ -41,21 +41,21 @@ typedef enum plm_pool_policy {
 } plm_pool_policy;
 
 /* "caching", "mapped"; static. */
-const char *plm_pool_policy_name(plm_pool_policy policy);
+const char *plm__pool_policy_name(plm_pool_policy policy);
 
 /*
  * *pool = an empty pool over `source` (borrowed, outlives the pool), owned by the caller. Settings
  * are copied; NULL means the defaults. PLM_ERROR_ARGUMENT for settings out of range,
  * PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_pool_create(plm_pool_policy policy, plm_source *source,
-                                        const plm_pool_settings *settings, plm_pool **pool);
+PLM_MUST_USE plm_status plm__pool_create(plm_pool_policy policy, plm_source *source,
+                                         const plm_pool_settings *settings, plm_pool **pool);
 
 /*
  * Gives everything back to the source, live blocks too, and ends the pool; NULL is allowed. The
  * caller sees to it that no stream uses them.
  */
-void plm_pool_destroy(plm_pool *pool);
+void plm__pool_destroy(plm_pool *pool);
 
 typedef struct plm_pool_request {
     size_t bytes;
@@ -74,42 +74,43 @@ typedef struct plm_pool_grant {
  * find memory was tried; the pool goes on working. PLM_ERROR_HOST_MEMORY, or a status of the source
  * itself: nothing was given, the pool is whole.
  */
-PLM_MUST_USE plm_status plm_pool_alloc(plm_pool *pool, const plm_pool_request *request,
-                                       plm_pool_grant *grant);
+PLM_MUST_USE plm_status plm__pool_alloc(plm_pool *pool, const plm_pool_request *request,
+                                        plm_pool_grant *grant);
 
 /*
  * Its owner lets go of the block at `address`; 0 is allowed. Where other streams were recorded on
- * it, the block stays pending (*pending, NULL allowed) until plm_pool_complete or the next fence.
+ * it, the block stays pending (*pending, NULL allowed) until plm__pool_complete or the next fence.
  * PLM_ERROR_ARGUMENT when no live block begins there. Takes no host memory.
  */
-PLM_MUST_USE plm_status plm_pool_free(plm_pool *pool, uint64_t address, bool *pending);
+PLM_MUST_USE plm_status plm__pool_free(plm_pool *pool, uint64_t address, bool *pending);
 
 /* Tells that `stream` uses the live block at `address`. PLM_ERROR_ARGUMENT when there is none. */
-PLM_MUST_USE plm_status plm_pool_record_stream(plm_pool *pool, uint64_t address, uint64_t stream);
+PLM_MUST_USE plm_status plm__pool_record_stream(plm_pool *pool, uint64_t address, uint64_t stream);
 
 /*
  * Tells that the other streams are done with the pending block at `address`, which becomes free.
  * PLM_ERROR_ARGUMENT when no pending block begins there.
  */
-PLM_MUST_USE plm_status plm_pool_complete(plm_pool *pool, uint64_t address);
+PLM_MUST_USE plm_status plm__pool_complete(plm_pool *pool, uint64_t address);
 
 /*
  * Waits for all streams, then gives back to the source what is wholly free. On a failure part of
  * it may have been given back; the pool is whole.
  */
-PLM_MUST_USE plm_status plm_pool_empty_cache(plm_pool *pool);
+PLM_MUST_USE plm_status plm__pool_empty_cache(plm_pool *pool);
 
 /*
- * Nobody will allocate from this private pool again: from now on plm_pool_empty_cache and the
+ * Nobody will allocate from this private pool again: from now on plm__pool_empty_cache and the
  * retry give its free segments back too. An allocation from it takes that back.
  */
-void plm_pool_release_private(plm_pool *pool, uint32_t private_pool);
+void plm__pool_release_private(plm_pool *pool, uint32_t private_pool);
 
 /* Changes the settings of a pool in use. PLM_ERROR_ARGUMENT when one is out of range. */
-PLM_MUST_USE plm_status plm_pool_change_settings(plm_pool *pool, const plm_pool_settings *settings);
+PLM_MUST_USE plm_status plm__pool_change_settings(plm_pool *pool,
+                                                  const plm_pool_settings *settings);
 
 /* Borrowed; valid until the pool ends, and changing with it. */
-plm_pool_stats *plm_pool_statistics(plm_pool *pool);
+plm_pool_stats *plm__pool_statistics(plm_pool *pool);
 
 /* What happened, for a recorder or for a replay that compares it with what was recorded. */
 typedef struct plm_pool_event {
@@ -127,7 +128,7 @@ typedef void (*plm_pool_listener)(void *context, const plm_pool_event *event);
  * Every event from now on goes to `listener` (NULL: none) as it happens, in PyTorch's order: a
  * segment's before the block's that it was taken for. The listener must not call the pool.
  */
-void plm_pool_listen(plm_pool *pool, plm_pool_listener listener, void *context);
+void plm__pool_listen(plm_pool *pool, plm_pool_listener listener, void *context);
 
 typedef enum plm_pool_block_state {
     PLM_POOL_BLOCK_FREE, /* mapped policy: with memory behind all, some or none of it */
@@ -154,9 +155,9 @@ typedef struct plm_pool_block {
  * Calls visit for every block, by segment address, then block address. The visitor must not call
  * the pool. PLM_ERROR_HOST_MEMORY before the first call.
  */
-PLM_MUST_USE plm_status plm_pool_walk(const plm_pool *pool,
-                                      void (*visit)(void *context, const plm_pool_block *block),
-                                      void *context);
+PLM_MUST_USE plm_status plm__pool_walk(const plm_pool *pool,
+                                       void (*visit)(void *context, const plm_pool_block *block),
+                                       void *context);
 
 /*
  * Puts an empty caching pool into a state that a walk, or a recording, shows: `blocks` (borrowed)
@@ -164,9 +165,10 @@ PLM_MUST_USE plm_status plm_pool_walk(const plm_pool *pool,
  * segment its address (pool/space.h lets a chooser do so). No events are told; free blocks count as
  * just freed. PLM_ERROR_ARGUMENT when the blocks make no sense, with the pool still empty;
  * PLM_ERROR_UNSUPPORTED for another policy; PLM_ERROR_STATE when the pool is not empty. After any
- * failure of the source or of host memory the pool is good for nothing but plm_pool_destroy.
+ * failure of the source or of host memory the pool is good for nothing but plm__pool_destroy.
  */
-PLM_MUST_USE plm_status plm_pool_adopt(plm_pool *pool, const plm_pool_block *blocks, int64_t count);
+PLM_MUST_USE plm_status plm__pool_adopt(plm_pool *pool, const plm_pool_block *blocks,
+                                        int64_t count);
 
 /* Where the reserved bytes are. */
 typedef struct plm_pool_totals {
@@ -176,12 +178,12 @@ typedef struct plm_pool_totals {
     size_t reserved_bytes; /* the sum */
 } plm_pool_totals;
 
-plm_pool_totals plm_pool_sum(const plm_pool *pool);
+plm_pool_totals plm__pool_sum(const plm_pool *pool);
 
 /*
  * Walks every structure of the pool and recomputes every sum from the blocks: false, with the
  * thread's record saying which invariant is broken, when anything disagrees. For tests; linear.
  */
-bool plm_pool_is_valid(const plm_pool *pool);
+bool plm__pool_is_valid(const plm_pool *pool);
 
 #endif

@@ -2,7 +2,7 @@
 /* Defaults, ranges, and the rounding of requests. */
 #include "pool/settings.h"
 
-plm_pool_settings plm_pool_settings_default(void)
+plm_pool_settings plm__pool_settings_default(void)
 {
     return (plm_pool_settings){
         .backend = PLM_POOL_BACKEND_NATIVE,
@@ -23,7 +23,7 @@ static bool is_page_multiple(size_t bytes)
     return bytes % PLM_POOL_PAGE_BYTES == 0;
 }
 
-plm_status plm_pool_settings_check(const plm_pool_settings *settings)
+plm_status plm__pool_settings_check(const plm_pool_settings *settings)
 {
     PLM_FAIL_IF(settings->max_split_bytes < PLM_POOL_SEGMENT_BYTES, PLM_ERROR_ARGUMENT,
                 "max_split_size_mb must be at least 20");
@@ -63,7 +63,7 @@ static size_t divisions_of(const plm_pool_settings *settings, size_t bytes)
     return settings->divisions[interval];
 }
 
-size_t plm_pool_round_bytes(const plm_pool_settings *settings, size_t bytes)
+size_t plm__pool_round_bytes(const plm_pool_settings *settings, size_t bytes)
 {
     PLM_ASSERT(bytes < PLM_POOL_LARGEST_BYTES);
     if (bytes < PLM_POOL_BLOCK_BYTES)
@@ -76,7 +76,7 @@ size_t plm_pool_round_bytes(const plm_pool_settings *settings, size_t bytes)
     return (bytes + step - 1) & ~(step - 1);
 }
 
-size_t plm_pool_segment_bytes(const plm_pool_settings *settings, size_t rounded)
+size_t plm__pool_segment_bytes(const plm_pool_settings *settings, size_t rounded)
 {
     if (rounded <= PLM_POOL_SMALL_BYTES)
         return PLM_POOL_PAGE_BYTES;

@@ -44,15 +44,15 @@ typedef struct plm_pool_settings {
 } plm_pool_settings;
 
 /* PyTorch's defaults. */
-plm_pool_settings plm_pool_settings_default(void);
+plm_pool_settings plm__pool_settings_default(void);
 
 /* PLM_ERROR_ARGUMENT, naming the field, when a setting is outside its range. */
-PLM_MUST_USE plm_status plm_pool_settings_check(const plm_pool_settings *settings);
+PLM_MUST_USE plm_status plm__pool_settings_check(const plm_pool_settings *settings);
 
 /* The bytes that a block for `bytes` takes (0 counts as 1); `bytes` < PLM_POOL_LARGEST_BYTES. */
-size_t plm_pool_round_bytes(const plm_pool_settings *settings, size_t bytes);
+size_t plm__pool_round_bytes(const plm_pool_settings *settings, size_t bytes);
 
 /* The segment that a block of `rounded` bytes is cut from when none is cached. */
-size_t plm_pool_segment_bytes(const plm_pool_settings *settings, size_t rounded);
+size_t plm__pool_segment_bytes(const plm_pool_settings *settings, size_t rounded);
 
 #endif

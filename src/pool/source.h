@@ -41,31 +41,31 @@ struct plm_source {
     size_t total_bytes; /* memory of the device, used or not; fractions are of this */
 };
 
-PLM_MUST_USE static inline plm_status plm_source_reserve(plm_source *source, size_t bytes,
-                                                         uint64_t *address)
+PLM_MUST_USE static inline plm_status plm__source_reserve(plm_source *source, size_t bytes,
+                                                          uint64_t *address)
 {
     return source->table->reserve(source, bytes, address);
 }
 
-PLM_MUST_USE static inline plm_status plm_source_commit(plm_source *source, uint64_t address,
-                                                        size_t bytes)
+PLM_MUST_USE static inline plm_status plm__source_commit(plm_source *source, uint64_t address,
+                                                         size_t bytes)
 {
     return source->table->commit(source, address, bytes);
 }
 
-PLM_MUST_USE static inline plm_status plm_source_decommit(plm_source *source, uint64_t address,
-                                                          size_t bytes)
+PLM_MUST_USE static inline plm_status plm__source_decommit(plm_source *source, uint64_t address,
+                                                           size_t bytes)
 {
     return source->table->decommit(source, address, bytes);
 }
 
-PLM_MUST_USE static inline plm_status plm_source_release(plm_source *source, uint64_t address,
-                                                         size_t bytes)
+PLM_MUST_USE static inline plm_status plm__source_release(plm_source *source, uint64_t address,
+                                                          size_t bytes)
 {
     return source->table->release(source, address, bytes);
 }
 
-PLM_MUST_USE static inline plm_status plm_source_fence(plm_source *source)
+PLM_MUST_USE static inline plm_status plm__source_fence(plm_source *source)
 {
     return source->table->fence(source);
 }

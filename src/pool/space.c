@@ -78,12 +78,12 @@ static plm_status refuse(const plm_space *space, size_t bytes)
     plm_status status = plm_fail(PLM_ERROR_DEVICE_MEMORY,
                                  "the address space is full: wanted %zu bytes, %zu of %zu are free",
                                  bytes, free_bytes, space->source.total_bytes);
-    plm_fail_oom(&(plm_oom_record){.asked_bytes = bytes,
-                                   .rounded_bytes = bytes,
-                                   .live_bytes = space->committed_bytes,
-                                   .reserved_bytes = space->committed_bytes,
-                                   .budget_bytes = space->source.total_bytes,
-                                   .largest_free_bytes = free_bytes});
+    plm__fail_oom(&(plm_oom_record){.asked_bytes = bytes,
+                                    .rounded_bytes = bytes,
+                                    .live_bytes = space->committed_bytes,
+                                    .reserved_bytes = space->committed_bytes,
+                                    .budget_bytes = space->source.total_bytes,
+                                    .largest_free_bytes = free_bytes});
     return status;
 }
 
@@ -167,7 +167,7 @@ static const plm_source_table space_table = {
     .fence = space_fence,
 };
 
-void plm_space_init(plm_space *space, size_t capacity_bytes)
+void plm__space_init(plm_space *space, size_t capacity_bytes)
 {
     *space = (plm_space){
         .source = {&space_table, .page_bytes = PAGE_BYTES, .total_bytes = capacity_bytes},
@@ -175,7 +175,7 @@ void plm_space_init(plm_space *space, size_t capacity_bytes)
     };
 }
 
-void plm_space_fini(plm_space *space)
+void plm__space_fini(plm_space *space)
 {
     PLM_ARRAY_FREE(&space->reserved);
     PLM_ARRAY_FREE(&space->committed);

@@ -9,9 +9,9 @@
  * chooser says which one the driver gave.
  *
  *     plm_space space;
- *     plm_space_init(&space, (size_t)80 << 30);
+ *     plm__space_init(&space, (size_t)80 << 30);
  *     ... pools over &space.source ...
- *     plm_space_fini(&space);
+ *     plm__space_fini(&space);
  */
 #ifndef PLM_POOL_SPACE_H
 #define PLM_POOL_SPACE_H
@@ -51,9 +51,9 @@ typedef struct plm_space {
 } plm_space;
 
 /* Makes an empty space that can commit `capacity_bytes`, in pages of 2 MiB. Cannot fail. */
-void plm_space_init(plm_space *space, size_t capacity_bytes);
+void plm__space_init(plm_space *space, size_t capacity_bytes);
 
 /* Ends the space, whatever is still reserved. */
-void plm_space_fini(plm_space *space);
+void plm__space_fini(plm_space *space);
 
 #endif

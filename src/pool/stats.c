@@ -60,7 +60,7 @@ static void visit_stat(const char *prefix, const plm_pool_stat *stat, visitor vi
     }
 }
 
-void plm_pool_stats_visit(const plm_pool_stats *stats, visitor visit, void *context)
+void plm__pool_stats_visit(const plm_pool_stats *stats, visitor visit, void *context)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const void *field = (const char *)stats + rows[i].offset;
@@ -79,7 +79,7 @@ void plm_pool_stats_visit(const plm_pool_stats *stats, visitor visit, void *cont
     }
 }
 
-void plm_pool_stats_reset_peaks(plm_pool_stats *stats)
+void plm__pool_stats_reset_peaks(plm_pool_stats *stats)
 {
     for (int family = 0; family < PLM_POOL_STAT_COUNT; family++)
         for (int side = 0; side < PLM_POOL_SIDE_COUNT; side++)

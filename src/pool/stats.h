@@ -52,7 +52,7 @@ typedef struct plm_pool_stats {
     int64_t max_split_size;       /* the setting, -1 without limit */
 } plm_pool_stats;
 
-static inline void plm_pool_stat_add(plm_pool_stat *stat, int64_t amount)
+static inline void plm__pool_stat_add(plm_pool_stat *stat, int64_t amount)
 {
     stat->current += amount;
     stat->allocated += amount;
@@ -61,33 +61,33 @@ static inline void plm_pool_stat_add(plm_pool_stat *stat, int64_t amount)
 }
 
 /* Counts on a side and in all. */
-static inline void plm_pool_stats_add(plm_pool_stats *stats, plm_pool_stat_family family,
-                                      plm_pool_side side, size_t amount)
+static inline void plm__pool_stats_add(plm_pool_stats *stats, plm_pool_stat_family family,
+                                       plm_pool_side side, size_t amount)
 {
-    plm_pool_stat_add(&stats->of[family][PLM_POOL_ALL], (int64_t)amount);
-    plm_pool_stat_add(&stats->of[family][side], (int64_t)amount);
+    plm__pool_stat_add(&stats->of[family][PLM_POOL_ALL], (int64_t)amount);
+    plm__pool_stat_add(&stats->of[family][side], (int64_t)amount);
 }
 
-static inline void plm_pool_stats_subtract(plm_pool_stats *stats, plm_pool_stat_family family,
-                                           plm_pool_side side, size_t amount)
+static inline void plm__pool_stats_subtract(plm_pool_stats *stats, plm_pool_stat_family family,
+                                            plm_pool_side side, size_t amount)
 {
     stats->of[family][PLM_POOL_ALL].current -= (int64_t)amount;
     stats->of[family][side].current -= (int64_t)amount;
 }
 
 /* Adds or subtracts, by the sign. */
-static inline void plm_pool_stats_change(plm_pool_stats *stats, plm_pool_stat_family family,
-                                         plm_pool_side side, int64_t amount)
+static inline void plm__pool_stats_change(plm_pool_stats *stats, plm_pool_stat_family family,
+                                          plm_pool_side side, int64_t amount)
 {
     if (amount > 0)
-        plm_pool_stats_add(stats, family, side, (size_t)amount);
+        plm__pool_stats_add(stats, family, side, (size_t)amount);
     else
-        plm_pool_stats_subtract(stats, family, side, (size_t)-amount);
+        plm__pool_stats_subtract(stats, family, side, (size_t)-amount);
 }
 
 /* The current value of a family over both sides. */
-static inline size_t plm_pool_stats_current(const plm_pool_stats *stats,
-                                            plm_pool_stat_family family)
+static inline size_t plm__pool_stats_current(const plm_pool_stats *stats,
+                                             plm_pool_stat_family family)
 {
     return (size_t)stats->of[family][PLM_POOL_ALL].current;
 }
@@ -99,11 +99,11 @@ enum { PLM_POOL_STAT_NAME = 64 }; /* the longest key with its NUL */
  * "active.all.allocated",
  * ..., "num_ooms", ..., "segment.small_pool.peak". The name is borrowed for the call.
  */
-void plm_pool_stats_visit(const plm_pool_stats *stats,
-                          void (*visit)(void *context, const char *name, int64_t value),
-                          void *context);
+void plm__pool_stats_visit(const plm_pool_stats *stats,
+                           void (*visit)(void *context, const char *name, int64_t value),
+                           void *context);
 
 /* Every peak becomes the current value. */
-void plm_pool_stats_reset_peaks(plm_pool_stats *stats);
+void plm__pool_stats_reset_peaks(plm_pool_stats *stats);
 
 #endif

@@ -10,8 +10,8 @@ static int by_address(const void *left, const void *right)
     return (*a)->address < (*b)->address ? -1 : (*a)->address > (*b)->address;
 }
 
-plm_status plm_pool_walk(const plm_pool *pool,
-                         void (*visit)(void *context, const plm_pool_block *block), void *context)
+plm_status plm__pool_walk(const plm_pool *pool,
+                          void (*visit)(void *context, const plm_pool_block *block), void *context)
 {
     PLM_ARRAY(const plm__segment *) sorted = {0};
     plm_status status = PLM_OK;
@@ -98,10 +98,10 @@ bool plm__pool_maps_are_valid(const plm_pool *pool)
     const plm_pool_stats *stats = &pool->stats;
     PLM__REQUIRE(stats->of[PLM_POOL_ALLOCATION][PLM_POOL_ALL].current == live);
     PLM__REQUIRE(stats->of[PLM_POOL_ACTIVE][PLM_POOL_ALL].current == live + pending);
-    PLM__REQUIRE(plm_pool_stats_current(stats, PLM_POOL_ALLOCATED_BYTES) == live_bytes);
-    PLM__REQUIRE(plm_pool_stats_current(stats, PLM_POOL_ACTIVE_BYTES) == active_bytes);
-    PLM__REQUIRE(plm_pool_stats_current(stats, PLM_POOL_REQUESTED_BYTES) == asked_bytes);
-    plm_pool_totals totals = plm_pool_sum(pool);
+    PLM__REQUIRE(plm__pool_stats_current(stats, PLM_POOL_ALLOCATED_BYTES) == live_bytes);
+    PLM__REQUIRE(plm__pool_stats_current(stats, PLM_POOL_ACTIVE_BYTES) == active_bytes);
+    PLM__REQUIRE(plm__pool_stats_current(stats, PLM_POOL_REQUESTED_BYTES) == asked_bytes);
+    plm_pool_totals totals = plm__pool_sum(pool);
     PLM__REQUIRE(totals.live_bytes + totals.slack_bytes + totals.cached_bytes ==
                  totals.reserved_bytes);
     return statistics_are_valid(pool);

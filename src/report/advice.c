@@ -22,17 +22,17 @@ typedef struct advice_page {
 
 static void add_heading(const advice_page *page, const char *text)
 {
-    plm_text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
-                 page->table.colour ? "\x1b[0m" : "");
+    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
+                  page->table.colour ? "\x1b[0m" : "");
 }
 
 static void render_into(plm_table *table, plm_table_style style, plm_text *out)
 {
-    plm_status status = plm_table_render(table, style, out);
+    plm_status status = plm__table_render(table, style, out);
     if (status != PLM_OK)
         out->status = status;
-    plm_table_fini(table);
-    plm_text_add(out, "\n");
+    plm__table_fini(table);
+    plm__text_add(out, "\n");
 }
 
 static void render(const advice_page *page, plm_table *table)
@@ -47,11 +47,11 @@ static void add_row(plm_table *table, const char *what, const char *format, ...)
     char text[200];
     va_list arguments;
     va_start(arguments, format);
-    plm_print_list(text, sizeof text, format, arguments);
+    plm__print_list(text, sizeof text, format, arguments);
     va_end(arguments);
-    plm_table_row(table, PLM_TABLE_PLAIN);
-    plm_table_cell(table, "%s", what);
-    plm_table_cell(table, "%s", text);
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__table_cell(table, "%s", what);
+    plm__table_cell(table, "%s", text);
 }
 
 static void add_figures(const advice_page *page, plm_table *table)
@@ -88,7 +88,7 @@ static void add_strategy(const advice_page *page)
     int64_t parts = plan->batch / s->micro_batch;
     char recompute[PLM_RECOMPUTE_LIST_TEXT];
     plm_table table;
-    plm_table_init(&table, columns, 2);
+    plm__table_init(&table, columns, 2);
     add_row(&table, "micro-batch", "%lld sequence%s, %lld time%s an update",
             (long long)s->micro_batch, s->micro_batch == 1 ? "" : "s", (long long)parts,
             parts == 1 ? "" : "s");
@@ -114,11 +114,11 @@ static void add_difference(plm_table *table, size_t now, size_t other)
 {
     char text[PLM_SIZE_TEXT];
     size_t difference = now > other ? now - other : other - now;
-    plm_table_cell(table, "%s%s",
-                   now == other  ? ""
-                   : now > other ? "-"
-                                 : "+",
-                   plm_size_format(difference, text));
+    plm__table_cell(table, "%s%s",
+                    now == other  ? ""
+                    : now > other ? "-"
+                                  : "+",
+                    plm_size_format(difference, text));
 }
 
 /* What is faster and fits was not open to the plan, or it would be the plan. Without a budget there
@@ -141,7 +141,7 @@ static void init_table(plm_table *table, const char *const *titles, int count)
     plm_table_column columns[PLM_TABLE_COLUMNS_MAX] = {{0}};
     for (int i = 0; i < count; i++)
         columns[i] = (plm_table_column){.title = titles[i], .right = i > 0 && titles[i] != NULL};
-    plm_table_init(table, columns, count);
+    plm__table_init(table, columns, count);
 }
 
 void plm__advice_add_table(const plm_advice *advice, plm_table_style style, int64_t columns,
@@ -155,17 +155,17 @@ void plm__advice_add_table(const plm_advice *advice, plm_table_style style, int6
     init_table(&table, narrow ? slim : wide, narrow ? 5 : 6);
     for (int i = 0; i < advice->alternative_count; i++) {
         const plm_alternative *other = &advice->alternatives[i];
-        plm_table_row(&table, other->fits ? PLM_TABLE_PLAIN : PLM_TABLE_DIM);
-        plm_table_cell(&table, "%s", other->what);
-        plm_table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, peak));
+        plm__table_row(&table, other->fits ? PLM_TABLE_PLAIN : PLM_TABLE_DIM);
+        plm__table_cell(&table, "%s", other->what);
+        plm__table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, peak));
         if (!narrow)
             add_difference(&table, advice->plan.peak_bytes, other->plan.peak_bytes);
-        plm_table_cell(&table, "%+.1f %%", 100 * (relative_time(advice, other) - 1));
+        plm__table_cell(&table, "%+.1f %%", 100 * (relative_time(advice, other) - 1));
         if (advice->timed)
-            plm_table_cell(&table, "%.3g s", other->plan.step_seconds);
+            plm__table_cell(&table, "%.3g s", other->plan.step_seconds);
         else
-            plm_table_cell(&table, "%s", "");
-        plm_table_cell(&table, "%s", verdict(advice, other, narrow));
+            plm__table_cell(&table, "%s", "");
+        plm__table_cell(&table, "%s", verdict(advice, other, narrow));
     }
     render_into(&table, style, out);
 }
@@ -178,16 +178,16 @@ static void add_what_to_type(const advice_page *page)
     for (int i = advice->alternative_count - 1; i >= 0; i--) {
         const plm_alternative *other = &advice->alternatives[i];
         if (other->fits && *other->options)
-            plm_text_add(&words, "%s%s", words.count ? ", or " : "to make it fit, add ",
-                         other->options);
+            plm__text_add(&words, "%s%s", words.count ? ", or " : "to make it fit, add ",
+                          other->options);
     }
     if (words.count > 0) {
-        plm_text_wrap(page->out, words.items, page->columns, 0);
-        plm_text_add(page->out, "\n");
+        plm__text_wrap(page->out, words.items, page->columns, 0);
+        plm__text_add(page->out, "\n");
     }
-    if (plm_text_status(&words) != PLM_OK)
-        page->out->status = plm_text_status(&words);
-    plm_text_fini(&words);
+    if (plm__text_status(&words) != PLM_OK)
+        page->out->status = plm__text_status(&words);
+    plm__text_fini(&words);
 }
 
 /* What would help when nothing fits. */
@@ -202,14 +202,14 @@ static void add_treatments(const advice_page *page)
     init_table(&table, narrow ? slim : wide, narrow ? 3 : 4);
     for (int i = 0; i < advice->alternative_count; i++) {
         const plm_alternative *other = &advice->alternatives[i];
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_table_cell(&table, "%s", other->what);
-        plm_table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, smallest));
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%s", other->what);
+        plm__table_cell(&table, "%s", plm_size_format(other->plan.peak_bytes, smallest));
         if (!narrow)
-            plm_table_cell(
+            plm__table_cell(
                 &table, "%s",
                 plm_size_format(advice->smallest_budget_bytes - other->plan.peak_bytes, saved));
-        plm_table_cell(&table, "%s", other->fits ? "fits" : "still too much");
+        plm__table_cell(&table, "%s", other->fits ? "fits" : "still too much");
     }
     render(page, &table);
     add_what_to_type(page);
@@ -222,14 +222,14 @@ static void add_page(const advice_page *page, const char *model)
     plm_size_format(advice->budget_bytes, budget);
     plm_size_format(advice->smallest_budget_bytes, wanted);
     if (advice->fits)
-        plm_print(title, sizeof title, "%.128s, batch %lld of %lld tokens, within %s", model,
-                  (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
+        plm__print(title, sizeof title, "%.128s, batch %lld of %lld tokens, within %s", model,
+                   (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
     else
-        plm_print(title, sizeof title, "%.128s does not fit %s; the smallest budget is %s", model,
-                  budget, wanted);
+        plm__print(title, sizeof title, "%.128s does not fit %s; the smallest budget is %s", model,
+                   budget, wanted);
     add_heading(page, title);
     if (!advice->fits)
-        plm_text_add(page->out, "the smallest plan:\n");
+        plm__text_add(page->out, "the smallest plan:\n");
     add_strategy(page);
     if (advice->alternative_count > 0)
         add_heading(page, advice->fits ? "turned down" : "what would help, most first");
@@ -237,9 +237,10 @@ static void add_page(const advice_page *page, const char *model)
         plm__advice_add_table(advice, page->table, page->columns, page->out);
     else if (advice->alternative_count > 0)
         add_treatments(page);
-    plm_text_add(page->out, "%lld strategies priced from %lld plans; %lld of them no other beats\n",
-                 (long long)advice->looked_at.priced, (long long)advice->looked_at.sketched,
-                 (long long)advice->looked_at.frontier);
+    plm__text_add(page->out,
+                  "%lld strategies priced from %lld plans; %lld of them no other beats\n",
+                  (long long)advice->looked_at.priced, (long long)advice->looked_at.sketched,
+                  (long long)advice->looked_at.frontier);
 }
 
 plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
@@ -254,11 +255,11 @@ plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
     };
     plm_status status;
     add_page(&page, model);
-    PLM_TRY_DONE(plm_text_status(&out));
+    PLM_TRY_DONE(plm__text_status(&out));
     *text = out.items;
     out = (plm_text){0};
 done:
-    plm_text_fini(&out);
+    plm__text_fini(&out);
     return status;
 }
 
@@ -270,9 +271,9 @@ static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *
     char *line = NULL;
     json_t *object = NULL;
     PLM_TRY(plm_strategy_json(strategy, &line));
-    plm_status status = plm_json_read("the strategy", line, strlen(line), &object);
+    plm_status status = plm__json_read("the strategy", line, strlen(line), &object);
     if (status == PLM_OK)
-        plm_json_value(json, "strategy", object);
+        plm__json_value(json, "strategy", object);
     json_decref(object);
     plm_strategy_json_free(line);
     return status;
@@ -282,51 +283,51 @@ static void write_seconds(plm_json_writer *json, const char *key, const plm_advi
                           double seconds)
 {
     if (advice->timed)
-        plm_json_real(json, key, seconds);
+        plm__json_real(json, key, seconds);
     else
-        plm_json_text(json, key, NULL);
+        plm__json_text(json, key, NULL);
 }
 
 static plm_status write_other(plm_json_writer *json, const plm_advice *advice,
                               const plm_alternative *other)
 {
-    plm_json_begin_object(json, NULL);
-    plm_json_text(json, "what", other->what);
+    plm__json_begin_object(json, NULL);
+    plm__json_text(json, "what", other->what);
     if (*other->options)
-        plm_json_text(json, "options", other->options);
-    plm_json_bytes(json, "peak_bytes", other->plan.peak_bytes);
+        plm__json_text(json, "options", other->options);
+    plm__json_bytes(json, "peak_bytes", other->plan.peak_bytes);
     write_seconds(json, "step_seconds", advice, other->plan.step_seconds);
-    plm_json_real(json, "relative_time", relative_time(advice, other));
-    plm_json_bool(json, "fits", other->fits);
+    plm__json_real(json, "relative_time", relative_time(advice, other));
+    plm__json_bool(json, "fits", other->fits);
     PLM_TRY(write_strategy(&other->plan.strategy, json));
-    plm_json_end(json);
+    plm__json_end(json);
     return PLM_OK;
 }
 
 plm_status plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice)
 {
-    plm_json_begin_array(json, key);
+    plm__json_begin_array(json, key);
     for (int i = 0; i < advice->alternative_count; i++)
         PLM_TRY(write_other(json, advice, &advice->alternatives[i]));
-    plm_json_end(json);
+    plm__json_end(json);
     return PLM_OK;
 }
 
 static plm_status write_all(plm_json_writer *json, const plm_advice *advice, const char *model)
 {
     const plm_plan_summary *plan = &advice->plan;
-    plm_json_begin_object(json, NULL);
-    plm_json_text(json, "model", model);
-    plm_json_int(json, "batch", plan->batch);
-    plm_json_int(json, "sequence", plan->sequence);
-    plm_json_bool(json, "fits", advice->fits);
-    plm_json_bytes(json, "predicted_peak_bytes", plan->peak_bytes);
+    plm__json_begin_object(json, NULL);
+    plm__json_text(json, "model", model);
+    plm__json_int(json, "batch", plan->batch);
+    plm__json_int(json, "sequence", plan->sequence);
+    plm__json_bool(json, "fits", advice->fits);
+    plm__json_bytes(json, "predicted_peak_bytes", plan->peak_bytes);
     write_seconds(json, "predicted_step_seconds", advice, plan->step_seconds);
-    plm_json_bytes(json, "budget_bytes", advice->budget_bytes);
-    plm_json_bytes(json, "smallest_budget_bytes", advice->smallest_budget_bytes);
+    plm__json_bytes(json, "budget_bytes", advice->budget_bytes);
+    plm__json_bytes(json, "smallest_budget_bytes", advice->smallest_budget_bytes);
     PLM_TRY(write_strategy(&plan->strategy, json));
     PLM_TRY(plm__advice_write(json, advice->fits ? "alternatives" : "treatments", advice));
-    plm_json_end(json);
+    plm__json_end(json);
     return PLM_OK;
 }
 
@@ -335,7 +336,7 @@ plm_status plm_report_advice_json(const plm_advice *advice, const char *model, c
     plm_json_writer json = {0};
     plm_status status = write_all(&json, advice, model);
     if (status == PLM_OK)
-        return plm_json_finish(&json, line);
-    plm_json_abandon(&json);
+        return plm__json_finish(&json, line);
+    plm__json_abandon(&json);
     return status;
 }

@@ -72,18 +72,18 @@ static void answer_state(const plm_bill *bill, plm_check *check)
     }
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (blocks[roles[i]] > 0)
-            plm_check_add_figure(check, plm__bill_role_words(roles[i]), NULL, blocks[roles[i]],
-                                 bill->at_peak_bytes[roles[i]]);
+            plm__check_add_figure(check, plm__bill_role_words(roles[i]), NULL, blocks[roles[i]],
+                                  bill->at_peak_bytes[roles[i]]);
     const plm_alternative *narrow = find_treatment(bill, narrows_gradients);
     const plm_alternative *other = narrow ? narrow : find_treatment(bill, changes_optimizer);
     check->answer = narrow ? PLM_ANSWER_YES : PLM_ANSWER_NO;
     check->gain_bytes = gain_of(bill, other);
-    plm_print(check->reason, sizeof check->reason,
-              "%s of state are fp32, %.1f bytes a parameter in all; %s",
-              plm_size_format(fp32, wide), (double)all / (double)bill->plan.parameter_count,
-              narrow ? "nothing is added up in the gradients, so they need no more bits than the "
-                       "weights"
-                     : "each is held once, and the update reads and writes it");
+    plm__print(check->reason, sizeof check->reason,
+               "%s of state are fp32, %.1f bytes a parameter in all; %s",
+               plm_size_format(fp32, wide), (double)all / (double)bill->plan.parameter_count,
+               narrow ? "nothing is added up in the gradients, so they need no more bits than the "
+                        "weights"
+                      : "each is held once, and the update reads and writes it");
     if (check->gain_bytes > 0)
         snprintf(check->action, sizeof check->action, "%s%s",
                  narrow ? "" : "only where another optimizer is acceptable: ", other->what);
@@ -108,10 +108,10 @@ static void add_kept(const plm_bill *bill, const plm__bill_rows *rows, plm_check
         if (!row->owner || row->owner->role != PLM_ROLE_ACTIVATION)
             continue;
         plm__bill_add_layer(bill, row, &layer);
-        plm_check_add_figure(check, plm_trace_text(bill->trace, row->owner->op),
-                             layer.status == PLM_OK && layer.count > 0 ? layer.items : "",
-                             row->count, row->total_bytes);
-        plm_text_fini(&layer);
+        plm__check_add_figure(check, plm_trace_text(bill->trace, row->owner->op),
+                              layer.status == PLM_OK && layer.count > 0 ? layer.items : "",
+                              row->count, row->total_bytes);
+        plm__text_fini(&layer);
     }
 }
 
@@ -166,7 +166,7 @@ static void answer_lifetimes(const plm_bill *bill, plm_check *check)
     if (early)
         snprintf(check->action, sizeof check->action, "%s", early->what);
     if (held > 0)
-        plm_check_add_figure(check, plm__bill_role_words(PLM_ROLE_GRADIENT), NULL, 0, held);
+        plm__check_add_figure(check, plm__bill_role_words(PLM_ROLE_GRADIENT), NULL, 0, held);
     snprintf(check->basis, sizeof check->basis,
              "the order of the operations, which is the one that runs");
 }
@@ -179,8 +179,8 @@ static void answer_allocator(const plm_bill *bill, plm_check *check)
     bool suits = unused <= plan->arena_bytes / 100 * UNUSED_PER_CENT;
     check->answer = suits ? PLM_ANSWER_YES : PLM_ANSWER_NO;
     check->gain_bytes = suits ? 0 : unused;
-    plm_check_add_figure(check, "arena", NULL, 0, plan->arena_bytes);
-    plm_check_add_figure(check, "no placement is smaller than", NULL, 0, plan->lower_bound_bytes);
+    plm__check_add_figure(check, "arena", NULL, 0, plan->arena_bytes);
+    plm__check_add_figure(check, "no placement is smaller than", NULL, 0, plan->lower_bound_bytes);
     snprintf(check->reason, sizeof check->reason,
              "the arena is %s where no placement could be below %s; nothing is allocated in a run",
              plm_size_format(plan->arena_bytes, arena),

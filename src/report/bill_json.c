@@ -22,19 +22,19 @@ static const struct {
 /* An interned text; null for none. */
 static void write_text(const plm_bill *bill, plm_json_writer *json, const char *key, uint32_t id)
 {
-    plm_json_text(json, key, id ? plm_trace_text(bill->trace, id) : NULL);
+    plm__json_text(json, key, id ? plm_trace_text(bill->trace, id) : NULL);
 }
 
 static void write_shape(plm_json_writer *json, const plm_owner *owner)
 {
     if (owner->rank == 0) {
-        plm_json_text(json, "shape", NULL);
+        plm__json_text(json, "shape", NULL);
         return;
     }
-    plm_json_begin_array(json, "shape");
+    plm__json_begin_array(json, "shape");
     for (int32_t i = 0; i < owner->rank; i++)
-        plm_json_int(json, NULL, owner->shape[i]);
-    plm_json_end(json);
+        plm__json_int(json, NULL, owner->shape[i]);
+    plm__json_end(json);
 }
 
 /* The block of alloc event `index`. */
@@ -46,20 +46,21 @@ static void write_block(const plm_bill *bill, plm_json_writer *json, int64_t ind
     const plm_owner *owner = plm__bill_owner(bill, index);
     if (!owner)
         owner = &nobody;
-    plm_json_begin_object(json, NULL);
+    plm__json_begin_object(json, NULL);
     write_text(bill, json, "layer", owner->layer);
     write_text(bill, json, "name", owner->name);
     write_text(bill, json, "op", owner->op);
-    plm_json_text(json, "role", owner->role < 0 ? NULL : plm_role_text((plm_role)owner->role));
+    plm__json_text(json, "role", owner->role < 0 ? NULL : plm_role_text((plm_role)owner->role));
     write_shape(json, owner);
-    plm_json_text(json, "dtype", owner->dtype < 0 ? NULL : plm_dtype_text((plm_dtype)owner->dtype));
-    plm_json_bytes(json, "bytes", event->bytes_asked);
+    plm__json_text(json, "dtype",
+                   owner->dtype < 0 ? NULL : plm_dtype_text((plm_dtype)owner->dtype));
+    plm__json_bytes(json, "bytes", event->bytes_asked);
     write_text(bill, json, "made_by", owner->made_by);
-    plm_json_begin_array(json, "kept_for");
+    plm__json_begin_array(json, "kept_for");
     for (int i = 0; i < PLM_TRACE_KEPT_MAX && owner->kept_for[i]; i++)
         write_text(bill, json, NULL, owner->kept_for[i]);
-    plm_json_end(json);
-    plm_json_end(json);
+    plm__json_end(json);
+    plm__json_end(json);
 }
 
 /* The strategy as plm_strategy_read reads it. */
@@ -68,9 +69,9 @@ static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *
     char *line = NULL;
     json_t *object = NULL;
     PLM_TRY(plm_strategy_json(strategy, &line));
-    plm_status status = plm_json_read("the strategy", line, strlen(line), &object);
+    plm_status status = plm__json_read("the strategy", line, strlen(line), &object);
     if (status == PLM_OK)
-        plm_json_value(json, "strategy", object);
+        plm__json_value(json, "strategy", object);
     json_decref(object);
     plm_strategy_json_free(line);
     return status;
@@ -80,12 +81,12 @@ static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *
 static plm_status write_run(const plm_bill *bill, plm_json_writer *json)
 {
     const plm_strategy *strategy = &bill->plan.strategy;
-    plm_json_text(json, "model", bill->model);
-    plm_json_int(json, "batch", bill->plan.batch);
-    plm_json_int(json, "micro_batch", strategy->micro_batch);
-    plm_json_int(json, "sequence", bill->plan.sequence);
-    plm_json_int(json, "parameter_count", bill->plan.parameter_count);
-    plm_json_text(json, "optimizer", plm_optimizer_text(bill->plan.optimizer));
+    plm__json_text(json, "model", bill->model);
+    plm__json_int(json, "batch", bill->plan.batch);
+    plm__json_int(json, "micro_batch", strategy->micro_batch);
+    plm__json_int(json, "sequence", bill->plan.sequence);
+    plm__json_int(json, "parameter_count", bill->plan.parameter_count);
+    plm__json_text(json, "optimizer", plm_optimizer_text(bill->plan.optimizer));
     return write_strategy(strategy, json);
 }
 
@@ -94,35 +95,35 @@ static void write_figures(const plm_bill *bill, plm_json_writer *json)
     int64_t count;
     const plm_event *events = plm_trace_events(bill->trace, &count);
     for (size_t i = 0; i < sizeof role_lines / sizeof *role_lines; i++)
-        plm_json_bytes(json, role_lines[i].key, bill->role_bytes[role_lines[i].role]);
-    plm_json_bytes(json, "largest_temporary_bytes",
-                   bill->largest_temporary < 0 ? 0 : events[bill->largest_temporary].bytes_asked);
-    plm_json_bytes(json, "padding_bytes", bill->padding_bytes);
+        plm__json_bytes(json, role_lines[i].key, bill->role_bytes[role_lines[i].role]);
+    plm__json_bytes(json, "largest_temporary_bytes",
+                    bill->largest_temporary < 0 ? 0 : events[bill->largest_temporary].bytes_asked);
+    plm__json_bytes(json, "padding_bytes", bill->padding_bytes);
     if (bill->plan.batch == 0)
         return; /* no plan's regions */
-    plm_json_bytes(json, "persistent_bytes", bill->plan.persistent_bytes);
-    plm_json_bytes(json, "transient_bytes", bill->plan.transient_bytes);
-    plm_json_bytes(json, "arena_bytes", bill->plan.arena_bytes);
-    plm_json_bytes(json, "lower_bound_bytes", bill->plan.lower_bound_bytes);
-    plm_json_bytes(json, "overhead_bytes", bill->plan.overhead_bytes);
-    plm_json_bytes(json, "peak_bytes", bill->plan.peak_bytes);
+    plm__json_bytes(json, "persistent_bytes", bill->plan.persistent_bytes);
+    plm__json_bytes(json, "transient_bytes", bill->plan.transient_bytes);
+    plm__json_bytes(json, "arena_bytes", bill->plan.arena_bytes);
+    plm__json_bytes(json, "lower_bound_bytes", bill->plan.lower_bound_bytes);
+    plm__json_bytes(json, "overhead_bytes", bill->plan.overhead_bytes);
+    plm__json_bytes(json, "peak_bytes", bill->plan.peak_bytes);
     if (bill->budget_bytes)
-        plm_json_bytes(json, "budget_bytes", bill->budget_bytes);
+        plm__json_bytes(json, "budget_bytes", bill->budget_bytes);
     else
-        plm_json_text(json, "budget_bytes", NULL);
-    plm_json_bool(json, "fits", bill->fits);
+        plm__json_text(json, "budget_bytes", NULL);
+    plm__json_bool(json, "fits", bill->fits);
 }
 
 static void write_peak(const plm_bill *bill, plm_json_writer *json)
 {
-    plm_json_begin_object(json, "peak");
-    plm_json_text(json, "at", bill->at);
-    plm_json_bytes(json, "live_bytes", bill->live_bytes);
-    plm_json_begin_array(json, "live");
+    plm__json_begin_object(json, "peak");
+    plm__json_text(json, "at", bill->at);
+    plm__json_bytes(json, "live_bytes", bill->live_bytes);
+    plm__json_begin_array(json, "live");
     for (int64_t i = 0; i < bill->live_count; i++)
         write_block(bill, json, bill->live[i]);
-    plm_json_end(json);
-    plm_json_end(json);
+    plm__json_end(json);
+    plm__json_end(json);
 }
 
 plm_status plm_report_bill_json(const plm_bill *bill, char **line)
@@ -133,12 +134,12 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
     plm_status status;
     PLM_TRY_DONE(plm__bill_rows_make(bill, &rows));
     plm__bill_add_verdict(bill, &rows, &verdict);
-    PLM_TRY_DONE(plm_text_status(&verdict));
-    plm_json_begin_object(&json, NULL);
+    PLM_TRY_DONE(plm__text_status(&verdict));
+    plm__json_begin_object(&json, NULL);
     if (bill->plan.batch > 0)
         PLM_TRY_DONE(write_run(bill, &json));
     write_figures(bill, &json);
-    plm_json_text(&json, "verdict", verdict.items);
+    plm__json_text(&json, "verdict", verdict.items);
     if (bill->treatments) {
         plm_checklist list;
         PLM_TRY_DONE(plm__advice_write(&json, "treatments", bill->treatments));
@@ -146,11 +147,11 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
         plm__checklist_json(&json, &list);
     }
     write_peak(bill, &json);
-    plm_json_end(&json);
-    status = plm_json_finish(&json, line);
+    plm__json_end(&json);
+    status = plm__json_finish(&json, line);
 done:
-    plm_json_abandon(&json);
-    plm_text_fini(&verdict);
+    plm__json_abandon(&json);
+    plm__text_fini(&verdict);
     plm__bill_rows_free(&rows);
     return status;
 }

@@ -61,11 +61,11 @@ void plm__bill_add_layer(const plm_bill *bill, const plm__bill_row *row, plm_tex
     const char *layer = plm_trace_text(bill->trace, row->owner->layer);
     int64_t family = plm__bill_family_bytes(layer);
     if (row->layer_count > 1)
-        plm_text_add(out, "%lld %.*ss", (long long)row->layer_count, (int)family, layer);
+        plm__text_add(out, "%lld %.*ss", (long long)row->layer_count, (int)family, layer);
     else if (layer[family])
-        plm_text_add(out, "%.*s %s", (int)family, layer, layer + family + 1);
+        plm__text_add(out, "%.*s %s", (int)family, layer, layer + family + 1);
     else
-        plm_text_add(out, "%s", layer);
+        plm__text_add(out, "%s", layer);
 }
 
 const char *plm__bill_name(const plm_bill *bill, const plm_owner *owner)
@@ -86,9 +86,9 @@ void plm__bill_add_place(const plm_bill *bill, const plm_owner *owner, uint32_t 
     int64_t own = plm__bill_family_bytes(layer);
     bool at_home = own > 0 && own == family && memcmp(text, layer, (size_t)own) == 0 && text[word];
     if (at_home)
-        plm_text_add(out, "%s", text + word + 1);
+        plm__text_add(out, "%s", text + word + 1);
     else
-        plm_text_add(out, "%.*s%s", (int)family, text, text + word);
+        plm__text_add(out, "%.*s%s", (int)family, text, text + word);
 }
 
 void plm__bill_add_shape(const plm_owner *owner, plm_text *out)
@@ -96,25 +96,25 @@ void plm__bill_add_shape(const plm_owner *owner, plm_text *out)
     if (!owner || owner->rank == 0)
         return;
     for (int32_t i = 0; i < owner->rank; i++)
-        plm_text_add(out, "%s%lld", i ? "," : "[", (long long)owner->shape[i]);
-    plm_text_add(out, "]");
+        plm__text_add(out, "%s%lld", i ? "," : "[", (long long)owner->shape[i]);
+    plm__text_add(out, "]");
     if (owner->dtype >= 0)
-        plm_text_add(out, " %s", plm_dtype_text((plm_dtype)owner->dtype));
+        plm__text_add(out, " %s", plm_dtype_text((plm_dtype)owner->dtype));
 }
 
 /* Fields are separated by a byte that no name holds in earnest. */
 static void add_key(const plm_bill *bill, const plm_event *event, const plm_owner *owner,
                     plm_text *key)
 {
-    plm_text_add(key, "%zu", event->bytes_asked);
+    plm__text_add(key, "%zu", event->bytes_asked);
     if (!owner)
         return;
     const char *layer = plm_trace_text(bill->trace, owner->layer);
-    plm_text_add(key, "\1%d\1%.*s\1%s\1%u\1", (int)owner->role, (int)plm__bill_family_bytes(layer),
-                 layer, plm__bill_name(bill, owner), (unsigned)owner->op);
+    plm__text_add(key, "\1%d\1%.*s\1%s\1%u\1", (int)owner->role, (int)plm__bill_family_bytes(layer),
+                  layer, plm__bill_name(bill, owner), (unsigned)owner->op);
     plm__bill_add_shape(owner, key);
     for (int i = 0; i < PLM_TRACE_KEPT_MAX && owner->kept_for[i]; i++) {
-        plm_text_add(key, "\1");
+        plm__text_add(key, "\1");
         plm__bill_add_place(bill, NULL, owner->kept_for[i], key);
     }
 }
@@ -132,18 +132,18 @@ static plm_status add_block(const plm_bill *bill, const plm_event *event, const 
     uint32_t key, pair;
     made->key.count = 0;
     add_key(bill, event, owner, &made->key);
-    PLM_TRY(plm_text_status(&made->key));
-    PLM_TRY(plm_intern_add(&made->keys, made->key.items, (size_t)made->key.count, &key));
+    PLM_TRY(plm__text_status(&made->key));
+    PLM_TRY(plm__intern_add(&made->keys, made->key.items, (size_t)made->key.count, &key));
     if (key > made->rows.list.count)
         PLM_TRY(PLM_ARRAY_PUSH(&made->rows.list,
                                (plm__bill_row){.owner = owner, .each_bytes = event->bytes_asked}));
     plm__bill_row *row = &made->rows.list.items[key - 1];
     row->count++;
     row->total_bytes += event->bytes_asked;
-    plm_text_add(&made->key, "\1%u", owner ? (unsigned)owner->layer : 0u);
-    PLM_TRY(plm_text_status(&made->key));
+    plm__text_add(&made->key, "\1%u", owner ? (unsigned)owner->layer : 0u);
+    PLM_TRY(plm__text_status(&made->key));
     int64_t known = made->layers.entries.count;
-    PLM_TRY(plm_intern_add(&made->layers, made->key.items, (size_t)made->key.count, &pair));
+    PLM_TRY(plm__intern_add(&made->layers, made->key.items, (size_t)made->key.count, &pair));
     row->layer_count += made->layers.entries.count > known;
     return PLM_OK;
 }
@@ -163,8 +163,8 @@ plm_status plm__bill_rows_make(const plm_bill *bill, plm__bill_rows *rows)
     plm_status status;
     int64_t count;
     const plm_event *events = plm_trace_events(bill->trace, &count);
-    PLM_TRY(plm_intern_init(&made.keys));
-    PLM_TRY_DONE(plm_intern_init(&made.layers));
+    PLM_TRY(plm__intern_init(&made.keys));
+    PLM_TRY_DONE(plm__intern_init(&made.layers));
     for (int64_t i = 0; i < bill->live_count; i++)
         PLM_TRY_DONE(
             add_block(bill, &events[bill->live[i]], plm__bill_owner(bill, bill->live[i]), &made));
@@ -175,9 +175,9 @@ plm_status plm__bill_rows_make(const plm_bill *bill, plm__bill_rows *rows)
     made.rows = (plm__bill_rows){0};
 done:
     plm__bill_rows_free(&made.rows);
-    plm_text_fini(&made.key);
-    plm_intern_fini(&made.layers);
-    plm_intern_fini(&made.keys);
+    plm__text_fini(&made.key);
+    plm__intern_fini(&made.layers);
+    plm__intern_fini(&made.keys);
     return status;
 }
 

@@ -37,10 +37,10 @@ static void add_program(const char *program, plm_text *out)
     };
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         if (strcmp(program, programs[i].name) == 0) {
-            plm_text_add(out, "%s", programs[i].words);
+            plm__text_add(out, "%s", programs[i].words);
             return;
         }
-    plm_text_add(out, "`%s`", program);
+    plm__text_add(out, "`%s`", program);
 }
 
 static void add_where(const plm_bill *bill, plm_text *out)
@@ -49,25 +49,25 @@ static void add_where(const plm_bill *bill, plm_text *out)
     const char *program = find_program(bill);
     plm__bill_row row = {.owner = owner, .count = 1, .layer_count = 1};
     bool has_layer = owner && plm_trace_text(bill->trace, owner->layer)[0];
-    plm_text_add(out, "The peak is ");
+    plm__text_add(out, "The peak is ");
     if (has_layer) {
         const char *layer = plm_trace_text(bill->trace, owner->layer);
-        plm_text_add(out, "in %s", layer[plm__bill_family_bytes(layer)] ? "" : "the ");
+        plm__text_add(out, "in %s", layer[plm__bill_family_bytes(layer)] ? "" : "the ");
         plm__bill_add_layer(bill, &row, out);
-        plm_text_add(out, ", ");
+        plm__text_add(out, ", ");
     }
-    plm_text_add(out, "when ");
+    plm__text_add(out, "when ");
     if (program[0]) {
         add_program(program, out);
-        plm_text_add(out, " runs ");
+        plm__text_add(out, " runs ");
     }
     if (owner && owner->op)
-        plm_text_add(out, "%s", plm_trace_text(bill->trace, owner->op));
+        plm__text_add(out, "%s", plm_trace_text(bill->trace, owner->op));
     else if (owner)
-        plm_text_add(out, "%s is made", plm__bill_name(bill, owner));
+        plm__text_add(out, "%s is made", plm__bill_name(bill, owner));
     else
-        plm_text_add(out, "a block without an owner is made");
-    plm_text_add(out, ".");
+        plm__text_add(out, "a block without an owner is made");
+    plm__text_add(out, ".");
 }
 
 static bool is_named(const plm_bill *bill, int role)
@@ -88,13 +88,13 @@ static void add_persistent(const plm_bill *bill, plm_text *out)
     }
     if (count == 0)
         return;
-    plm_text_add(out, " Of the %s live then, %s (%.0f %%) is there all the time: ",
-                 plm_size_format(bill->live_bytes, all), plm_size_format(bytes, always),
-                 100.0 * (double)bytes / (double)bill->live_bytes);
+    plm__text_add(out, " Of the %s live then, %s (%.0f %%) is there all the time: ",
+                  plm_size_format(bill->live_bytes, all), plm_size_format(bytes, always),
+                  100.0 * (double)bytes / (double)bill->live_bytes);
     for (int role = 0; role < PLM_ROLE_COUNT; role++)
         if (is_named(bill, role))
-            plm_text_list(out, plm__bill_role_words((plm_role)role), index++, count);
-    plm_text_add(out, ".");
+            plm__text_list(out, plm__bill_role_words((plm_role)role), index++, count);
+    plm__text_add(out, ".");
 }
 
 static void add_name(const plm_bill *bill, const plm__bill_row *row, plm_text *out)
@@ -102,15 +102,15 @@ static void add_name(const plm_bill *bill, const plm__bill_row *row, plm_text *o
     const plm_owner *owner = row->owner;
     const char *op = owner ? plm_trace_text(bill->trace, owner->op) : "";
     if (!owner)
-        plm_text_add(out, "blocks without an owner");
+        plm__text_add(out, "blocks without an owner");
     else if (owner->role == PLM_ROLE_WORKSPACE)
-        plm_text_add(out, "the workspace of %s", op);
+        plm__text_add(out, "the workspace of %s", op);
     else if (owner->role == PLM_ROLE_INPUT)
-        plm_text_add(out, "the input %s", plm__bill_name(bill, owner));
+        plm__text_add(out, "the input %s", plm__bill_name(bill, owner));
     else
-        plm_text_add(out, "the %s%s%s", plm__bill_name(bill, owner), op[0] ? " made by " : "", op);
+        plm__text_add(out, "the %s%s%s", plm__bill_name(bill, owner), op[0] ? " made by " : "", op);
     if (owner && owner->rank > 0) {
-        plm_text_add(out, ", ");
+        plm__text_add(out, ", ");
         plm__bill_add_shape(owner, out);
     }
 }
@@ -121,16 +121,16 @@ static void add_amount(const plm_bill *bill, const plm__bill_row *row, plm_text 
     char each[PLM_SIZE_TEXT], total[PLM_SIZE_TEXT];
     plm_text layers = {0};
     plm__bill_add_layer(bill, row, &layers);
-    plm_text_add(out, ", %s", plm_size_format(row->each_bytes, each));
+    plm__text_add(out, ", %s", plm_size_format(row->each_bytes, each));
     if (row->count > 1 && row->count == row->layer_count)
-        plm_text_add(out, " in each of %s (%s)", layers.items,
-                     plm_size_format(row->total_bytes, total));
+        plm__text_add(out, " in each of %s (%s)", layers.items,
+                      plm_size_format(row->total_bytes, total));
     else if (row->count > 1)
-        plm_text_add(out, " %lld times (%s)", (long long)row->count,
-                     plm_size_format(row->total_bytes, total));
+        plm__text_add(out, " %lld times (%s)", (long long)row->count,
+                      plm_size_format(row->total_bytes, total));
     if (layers.status != PLM_OK)
         out->status = layers.status;
-    plm_text_fini(&layers);
+    plm__text_fini(&layers);
 }
 
 /* ", kept because gelu gradient needs it" */
@@ -142,19 +142,19 @@ static void add_reason(const plm_bill *bill, const plm__bill_row *row, plm_text 
     if (count == 0 || row->owner->role == PLM_ROLE_WORKSPACE)
         return;
     bool kept = row->owner->role == PLM_ROLE_ACTIVATION;
-    plm_text_add(out, kept ? ", kept because " : ", which ");
+    plm__text_add(out, kept ? ", kept because " : ", which ");
     for (int64_t i = 0; i < count; i++) {
         plm_text place = {0};
         plm__bill_add_place(bill, row->owner, row->owner->kept_for[i], &place);
-        plm_text_list(out, place.status == PLM_OK ? place.items : "", i, count);
+        plm__text_list(out, place.status == PLM_OK ? place.items : "", i, count);
         if (place.status != PLM_OK)
             out->status = place.status;
-        plm_text_fini(&place);
+        plm__text_fini(&place);
     }
     if (kept)
-        plm_text_add(out, " %s %s", count == 1 ? "needs" : "need", row->count > 1 ? "them" : "it");
+        plm__text_add(out, " %s %s", count == 1 ? "needs" : "need", row->count > 1 ? "them" : "it");
     else
-        plm_text_add(out, " %s", count == 1 ? "reads" : "read");
+        plm__text_add(out, " %s", count == 1 ? "reads" : "read");
 }
 
 static bool is_told(const plm_bill *bill, const plm__bill_row *row)
@@ -170,20 +170,20 @@ static void add_largest(const plm_bill *bill, const plm__bill_rows *rows, plm_te
         const plm__bill_row *row = &rows->list.items[i];
         if (!is_told(bill, row))
             continue;
-        plm_text_add(out, "%s", told == 0 ? " The largest of what comes and goes: " : "; then ");
+        plm__text_add(out, "%s", told == 0 ? " The largest of what comes and goes: " : "; then ");
         add_name(bill, row, out);
         add_amount(bill, row, out);
         add_reason(bill, row, out);
         told++;
     }
     if (told > 0)
-        plm_text_add(out, ".");
+        plm__text_add(out, ".");
 }
 
 void plm__bill_add_story(const plm_bill *bill, const plm__bill_rows *rows, plm_text *out)
 {
     if (bill->peak_event < 0) {
-        plm_text_add(out, "Nothing was ever live.");
+        plm__text_add(out, "Nothing was ever live.");
         return;
     }
     add_where(bill, out);
@@ -231,15 +231,15 @@ static bool is_quadratic(const plm_bill *bill, const plm_owner *owner)
 static void add_main_row(const plm_bill *bill, const plm__bill_row *row, plm_text *out)
 {
     const char *op = plm_trace_text(bill->trace, row->owner->op);
-    plm_text_add(out, " %.0f %% of that is the %s%s%s",
-                 100.0 * (double)row->total_bytes / (double)bill->at_peak_bytes[row->owner->role],
-                 plm__bill_name(bill, row->owner), op[0] ? " made by " : "", op);
+    plm__text_add(out, " %.0f %% of that is the %s%s%s",
+                  100.0 * (double)row->total_bytes / (double)bill->at_peak_bytes[row->owner->role],
+                  plm__bill_name(bill, row->owner), op[0] ? " made by " : "", op);
     if (is_quadratic(bill, row->owner))
-        plm_text_add(out, ", which grows with the square of the sequence%s",
-                     bill->plan.strategy.attention == PLM_ATTENTION_PLAIN
-                         ? "; fused attention never holds it"
-                         : "");
-    plm_text_add(out, ".");
+        plm__text_add(out, ", which grows with the square of the sequence%s",
+                      bill->plan.strategy.attention == PLM_ATTENTION_PLAIN
+                          ? "; fused attention never holds it"
+                          : "");
+    plm__text_add(out, ".");
 }
 
 /* A smaller micro-batch helps what grows with it, as long as there is one. */
@@ -251,10 +251,10 @@ static void add_treatment(const plm_bill *bill, plm_role role, plm_text *out)
     if (!grows || micro_batch == 0)
         return;
     if (micro_batch > 1)
-        plm_text_add(out, "; a smaller micro-batch than %lld shrinks them in proportion",
-                     (long long)micro_batch);
+        plm__text_add(out, "; a smaller micro-batch than %lld shrinks them in proportion",
+                      (long long)micro_batch);
     else
-        plm_text_add(out, "; the micro-batch is 1 already, a shorter sequence is what is left");
+        plm__text_add(out, "; the micro-batch is 1 already, a shorter sequence is what is left");
 }
 
 void plm__bill_add_verdict(const plm_bill *bill, const plm__bill_rows *rows, plm_text *out)
@@ -264,14 +264,14 @@ void plm__bill_add_verdict(const plm_bill *bill, const plm__bill_rows *rows, plm
     size_t peak = bill->plan.peak_bytes ? bill->plan.peak_bytes : bill->live_bytes;
     char text[PLM_SIZE_TEXT];
     if (bytes == 0) {
-        plm_text_add(out, "No role holds anything at the peak.");
+        plm__text_add(out, "No role holds anything at the peak.");
         return;
     }
-    plm_text_add(out, "Most is held by %s, %s or %.0f %% of the peak: %s",
-                 plm__bill_role_words(role), plm_size_format(bytes, text),
-                 100.0 * (double)bytes / (double)peak, meanings[role]);
+    plm__text_add(out, "Most is held by %s, %s or %.0f %% of the peak: %s",
+                  plm__bill_role_words(role), plm_size_format(bytes, text),
+                  100.0 * (double)bytes / (double)peak, meanings[role]);
     add_treatment(bill, role, out);
-    plm_text_add(out, ".");
+    plm__text_add(out, ".");
     const plm__bill_row *row = find_main_row(bill, rows, role);
     if (row)
         add_main_row(bill, row, out);

@@ -36,16 +36,16 @@ typedef struct bill_page {
 
 static void add_heading(const bill_page *page, const char *text)
 {
-    plm_text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
-                 page->table.colour ? "\x1b[0m" : "");
+    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
+                  page->table.colour ? "\x1b[0m" : "");
 }
 
 static void render(const bill_page *page, plm_table *table)
 {
-    plm_status status = plm_table_render(table, page->table, page->out);
+    plm_status status = plm__table_render(table, page->table, page->out);
     if (status != PLM_OK)
         page->out->status = status;
-    plm_table_fini(table);
+    plm__table_fini(table);
 }
 
 /* ---- head ---------------------------------------------------------------------------------- */
@@ -56,35 +56,35 @@ static void add_head(const bill_page *page)
     const plm_strategy *strategy = &plan->strategy;
     plm_text head = {0}, run = {0};
     char recompute[PLM_RECOMPUTE_LIST_TEXT];
-    plm_text_add(&head, "%s, ", page->bill->model[0] ? page->bill->model : "model");
-    plm_text_count(&head, plan->parameter_count);
-    plm_text_add(&head, " parameters");
-    plm_text_add(&run, "batch %lld, ", (long long)plan->batch);
+    plm__text_add(&head, "%s, ", page->bill->model[0] ? page->bill->model : "model");
+    plm__text_count(&head, plan->parameter_count);
+    plm__text_add(&head, " parameters");
+    plm__text_add(&run, "batch %lld, ", (long long)plan->batch);
     if (strategy->micro_batch == plan->batch)
-        plm_text_add(&run, "held at once");
+        plm__text_add(&run, "held at once");
     else
-        plm_text_add(&run, "in %lld micro-batches of %lld",
-                     (long long)(plan->batch / strategy->micro_batch),
-                     (long long)strategy->micro_batch);
-    plm_text_add(&run, " · sequence %lld · %s · %s attention", (long long)plan->sequence,
-                 plm_dtype_text(strategy->precision), plm_attention_text(strategy->attention));
+        plm__text_add(&run, "in %lld micro-batches of %lld",
+                      (long long)(plan->batch / strategy->micro_batch),
+                      (long long)strategy->micro_batch);
+    plm__text_add(&run, " · sequence %lld · %s · %s attention", (long long)plan->sequence,
+                  plm_dtype_text(strategy->precision), plm_attention_text(strategy->attention));
     if (strategy->recompute_count > 0 || strategy->recompute)
-        plm_text_add(&run, " · recompute %s", plm_strategy_recompute_format(strategy, recompute));
+        plm__text_add(&run, " · recompute %s", plm_strategy_recompute_format(strategy, recompute));
     if (strategy->head_chunks > 1)
-        plm_text_add(&run, " · head in %lld chunks", (long long)strategy->head_chunks);
+        plm__text_add(&run, " · head in %lld chunks", (long long)strategy->head_chunks);
     if (strategy->mlp_chunks > 1)
-        plm_text_add(&run, " · MLP in %lld chunks", (long long)strategy->mlp_chunks);
+        plm__text_add(&run, " · MLP in %lld chunks", (long long)strategy->mlp_chunks);
     if (page->bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
-        plm_text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
+        plm__text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
     if (head.status == PLM_OK && run.status == PLM_OK) {
         add_heading(page, head.items);
-        plm_text_wrap(page->out, run.items, page->columns, 0);
+        plm__text_wrap(page->out, run.items, page->columns, 0);
     } else {
         page->out->status = PLM_ERROR_HOST_MEMORY;
     }
-    plm_text_add(page->out, "\n");
-    plm_text_fini(&head);
-    plm_text_fini(&run);
+    plm__text_add(page->out, "\n");
+    plm__text_fini(&head);
+    plm__text_fini(&run);
 }
 
 /* ---- bytes by role ------------------------------------------------------------------------- */
@@ -95,13 +95,13 @@ static void add_line(plm_table *table, plm_table_emphasis emphasis, const char *
 {
     char text[PLM_SIZE_TEXT];
     double share = peak ? (double)bytes / (double)peak : 0;
-    plm_table_row(table, emphasis);
-    plm_table_cell(table, "%s", what);
-    plm_table_cell(table, "%s", largest ? plm_size_format(largest, text) : "");
-    plm_table_cell(table, "%s", plm_size_format(bytes, text));
-    plm_table_cell(table, "%.1f %%", 100 * share);
+    plm__table_row(table, emphasis);
+    plm__table_cell(table, "%s", what);
+    plm__table_cell(table, "%s", largest ? plm_size_format(largest, text) : "");
+    plm__table_cell(table, "%s", plm_size_format(bytes, text));
+    plm__table_cell(table, "%.1f %%", 100 * share);
     if (emphasis == PLM_TABLE_PLAIN && share >= SHARE_SHOWN)
-        plm_table_bar(table, share);
+        plm__table_bar(table, share);
 }
 
 static void add_roles(const bill_page *page)
@@ -120,7 +120,7 @@ static void add_roles(const bill_page *page)
     for (int role = 0; role < PLM_ROLE_COUNT; role++)
         unknown -= bill->at_peak_bytes[role];
     plm_table table;
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int role = 0; role < PLM_ROLE_COUNT; role++)
         if (bill->role_bytes[role] > 0)
             add_line(&table, PLM_TABLE_PLAIN, plm__bill_role_words((plm_role)role),
@@ -132,10 +132,10 @@ static void add_roles(const bill_page *page)
         add_line(&table, PLM_TABLE_PLAIN, "lost in placement", 0, placement, peak);
     if (bill->plan.overhead_bytes > 0)
         add_line(&table, PLM_TABLE_PLAIN, "device overhead", 0, bill->plan.overhead_bytes, peak);
-    plm_table_rule(&table);
+    plm__table_rule(&table);
     add_line(&table, PLM_TABLE_BOLD, "peak", 0, peak, peak);
     render(page, &table);
-    plm_text_add(page->out, "\n");
+    plm__text_add(page->out, "\n");
 }
 
 /* ---- regions ------------------------------------------------------------------------------- */
@@ -144,10 +144,10 @@ static void add_region(plm_table *table, plm_table_emphasis emphasis, const char
                        size_t bytes, const char *remark)
 {
     char text[PLM_SIZE_TEXT];
-    plm_table_row(table, emphasis);
-    plm_table_cell(table, "%s", what);
-    plm_table_cell(table, "%s", plm_size_format(bytes, text));
-    plm_table_cell(table, "%s", remark);
+    plm__table_row(table, emphasis);
+    plm__table_cell(table, "%s", what);
+    plm__table_cell(table, "%s", plm_size_format(bytes, text));
+    plm__table_cell(table, "%s", remark);
 }
 
 /* "8,527,499,456 bytes: the persistent and the transient region" */
@@ -155,13 +155,13 @@ static void add_exact_region(const bill_page *page, plm_table *table, const char
                              size_t bytes, const char *remark)
 {
     plm_text exact = {0};
-    plm_text_count(&exact, (int64_t)bytes);
-    plm_text_add(&exact, " bytes%s", remark);
+    plm__text_count(&exact, (int64_t)bytes);
+    plm__text_add(&exact, " bytes%s", remark);
     if (exact.status == PLM_OK)
         add_region(table, PLM_TABLE_PLAIN, what, bytes, exact.items);
     else
         page->out->status = exact.status;
-    plm_text_fini(&exact);
+    plm__text_fini(&exact);
 }
 
 static void add_budget(plm_table *table, const plm_bill *bill)
@@ -182,7 +182,7 @@ static void add_regions(const bill_page *page)
     const plm_bill *bill = page->bill;
     const plm_plan_summary *plan = &bill->plan;
     plm_table table;
-    plm_table_init(&table, columns, 3);
+    plm__table_init(&table, columns, 3);
     add_region(&table, PLM_TABLE_PLAIN, "persistent region", plan->persistent_bytes,
                "the same for every micro-batch");
     add_region(&table, PLM_TABLE_PLAIN, "transient region", plan->transient_bytes,
@@ -195,7 +195,7 @@ static void add_regions(const bill_page *page)
     if (bill->budget_bytes > 0)
         add_budget(&table, bill);
     render(page, &table);
-    plm_text_add(page->out, "\n");
+    plm__text_add(page->out, "\n");
 }
 
 /* ---- what is live -------------------------------------------------------------------------- */
@@ -207,25 +207,25 @@ typedef struct live_row {
 
 static void live_row_fini(live_row *row)
 {
-    plm_text_fini(&row->layer);
-    plm_text_fini(&row->name);
-    plm_text_fini(&row->shape);
-    plm_text_fini(&row->kept);
+    plm__text_fini(&row->layer);
+    plm__text_fini(&row->name);
+    plm__text_fini(&row->shape);
+    plm__text_fini(&row->kept);
 }
 
 /* Shortens a text to `cells`, its last one an ellipsis. */
 static void cut(plm_text *text, int64_t cells)
 {
     if (text->status != PLM_OK || text->count == 0 ||
-        plm_text_cells(text->items, text->count) <= cells)
+        plm__text_cells(text->items, text->count) <= cells)
         return;
-    while (text->count > 0 && plm_text_cells(text->items, text->count) > cells - 1)
+    while (text->count > 0 && plm__text_cells(text->items, text->count) > cells - 1)
         do
             text->count--;
         while (text->count > 0 && ((unsigned char)text->items[text->count] & 0xc0) == 0x80);
     while (text->count > 0 && strchr(" ,", text->items[text->count - 1]))
         text->count--;
-    plm_text_add(text, "…");
+    plm__text_add(text, "…");
 }
 
 /* Whether the operation says it all: its plain result, or a gradient of a gradient operation. */
@@ -243,19 +243,19 @@ static bool op_says_it(const char *name, const char *op)
 static void fill_name(const plm_bill *bill, const plm_owner *owner, plm_text *out)
 {
     if (!owner) {
-        plm_text_add(out, "no owner");
+        plm__text_add(out, "no owner");
         return;
     }
     plm_role role = (plm_role)owner->role;
     const char *name = plm__bill_name(bill, owner), *op = plm_trace_text(bill->trace, owner->op);
     if (op_says_it(name, op))
-        plm_text_add(out, "%s", op);
+        plm__text_add(out, "%s", op);
     else if (op[0])
-        plm_text_add(out, "%s by %s", name, op);
+        plm__text_add(out, "%s by %s", name, op);
     else if (role == PLM_ROLE_MASTER || role == PLM_ROLE_GRADIENT || role == PLM_ROLE_OPTIMIZER)
-        plm_text_add(out, "%s (%s)", name, plm_role_text(role));
+        plm__text_add(out, "%s (%s)", name, plm_role_text(role));
     else
-        plm_text_add(out, "%s", name);
+        plm__text_add(out, "%s", name);
 }
 
 static void fill_kept(const plm_bill *bill, const plm_owner *owner, plm_text *out)
@@ -263,22 +263,22 @@ static void fill_kept(const plm_bill *bill, const plm_owner *owner, plm_text *ou
     if (!owner)
         return;
     if (plm__bill_role_persists((plm_role)owner->role)) {
-        plm_text_add(out, "all steps");
+        plm__text_add(out, "all steps");
         return;
     }
     if (owner->role == PLM_ROLE_WORKSPACE) {
-        plm_text_add(out, "its operation");
+        plm__text_add(out, "its operation");
         return;
     }
     for (int i = 0; i < PLM_TRACE_KEPT_MAX && owner->kept_for[i]; i++) {
-        plm_text_add(out, "%s", i ? ", " : "");
+        plm__text_add(out, "%s", i ? ", " : "");
         plm__bill_add_place(bill, owner, owner->kept_for[i], out);
     }
 }
 
 static int64_t wider(int64_t cells, const plm_text *text)
 {
-    int64_t wanted = text->count ? plm_text_cells(text->items, text->count) : 0;
+    int64_t wanted = text->count ? plm__text_cells(text->items, text->count) : 0;
     return wanted > cells ? wanted : cells;
 }
 
@@ -311,10 +311,10 @@ static int64_t fill_rows(const bill_page *page, const plm__bill_row *rows, int64
 
 static plm_status texts_status(const live_row *text)
 {
-    PLM_TRY(plm_text_status(&text->layer));
-    PLM_TRY(plm_text_status(&text->name));
-    PLM_TRY(plm_text_status(&text->shape));
-    return plm_text_status(&text->kept);
+    PLM_TRY(plm__text_status(&text->layer));
+    PLM_TRY(plm__text_status(&text->name));
+    PLM_TRY(plm__text_status(&text->shape));
+    return plm__text_status(&text->kept);
 }
 
 static const char *items(const plm_text *text)
@@ -326,16 +326,16 @@ static void add_live_row(const bill_page *page, plm_table *table, const plm__bil
                          live_row *text, bool with_kept)
 {
     char bytes[PLM_SIZE_TEXT];
-    plm_table_row(table, PLM_TABLE_PLAIN);
-    plm_table_cell(table, "%s", items(&text->layer));
-    plm_table_cell(table, "%s", items(&text->name));
-    plm_table_cell(table, "%s", items(&text->shape));
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__table_cell(table, "%s", items(&text->layer));
+    plm__table_cell(table, "%s", items(&text->name));
+    plm__table_cell(table, "%s", items(&text->shape));
     if (page->columns >= WIDE_COLUMNS)
-        plm_table_cell(table, "%s", plm_size_format(row->each_bytes, bytes));
-    plm_table_cell(table, "%lld", (long long)row->count);
-    plm_table_cell(table, "%s", plm_size_format(row->total_bytes, bytes));
+        plm__table_cell(table, "%s", plm_size_format(row->each_bytes, bytes));
+    plm__table_cell(table, "%lld", (long long)row->count);
+    plm__table_cell(table, "%s", plm_size_format(row->total_bytes, bytes));
     if (with_kept)
-        plm_table_cell(table, "%s", items(&text->kept));
+        plm__table_cell(table, "%s", items(&text->kept));
 }
 
 /* Sums what is not shown, and everything. */
@@ -361,19 +361,19 @@ static void add_sums(const bill_page *page, plm_table *table, const plm__bill_ro
         if (line == 0 && rest.count == 0)
             continue;
         if (line == 1)
-            plm_table_rule(table);
-        plm_table_row(table, line == 0 ? PLM_TABLE_DIM : PLM_TABLE_BOLD);
-        plm_table_cell(table, "%s", line == 0 ? "" : "all");
+            plm__table_rule(table);
+        plm__table_row(table, line == 0 ? PLM_TABLE_DIM : PLM_TABLE_BOLD);
+        plm__table_cell(table, "%s", line == 0 ? "" : "all");
         if (line == 0)
-            plm_table_cell(table, "%lld smaller row%s", (long long)(rows->list.count - shown),
-                           rows->list.count - shown == 1 ? "" : "s");
+            plm__table_cell(table, "%lld smaller row%s", (long long)(rows->list.count - shown),
+                            rows->list.count - shown == 1 ? "" : "s");
         else
-            plm_table_cell(table, "%s", "");
-        plm_table_cell(table, "%s", "");
+            plm__table_cell(table, "%s", "");
+        plm__table_cell(table, "%s", "");
         if (wide)
-            plm_table_cell(table, "%s", "");
-        plm_table_cell(table, "%lld", (long long)(line == 0 ? rest.count : all.count));
-        plm_table_cell(table, "%s", plm_size_format(line == 0 ? rest.bytes : all.bytes, bytes));
+            plm__table_cell(table, "%s", "");
+        plm__table_cell(table, "%lld", (long long)(line == 0 ? rest.count : all.count));
+        plm__table_cell(table, "%s", plm_size_format(line == 0 ? rest.bytes : all.bytes, bytes));
     }
 }
 
@@ -390,7 +390,7 @@ static void init_live_table(const bill_page *page, bool with_kept, plm_table *ta
     columns[count++] = (plm_table_column){.title = "in all", .right = true};
     if (with_kept)
         columns[count++] = (plm_table_column){.title = "kept for"};
-    plm_table_init(table, columns, count);
+    plm__table_init(table, columns, count);
 }
 
 static plm_status add_live(const bill_page *page, const plm__bill_rows *rows)
@@ -399,7 +399,7 @@ static plm_status add_live(const bill_page *page, const plm__bill_rows *rows)
     live_row *texts = NULL;
     plm_table table;
     plm_status status = PLM_OK;
-    PLM_TRY(plm_host_alloc((size_t)shown * sizeof *texts, &texts));
+    PLM_TRY(plm__host_alloc((size_t)shown * sizeof *texts, &texts));
     int64_t left = fill_rows(page, rows->list.items, shown, texts);
     init_live_table(page, left >= KEPT_CELLS_MIN, &table);
     for (int64_t i = 0; i < shown && status == PLM_OK; i++) {
@@ -411,10 +411,10 @@ static plm_status add_live(const bill_page *page, const plm__bill_rows *rows)
     add_sums(page, &table, rows, shown);
     add_heading(page, "Live at the peak, largest first");
     render(page, &table);
-    plm_text_add(page->out, "\n");
+    plm__text_add(page->out, "\n");
     for (int64_t i = 0; i < shown; i++)
         live_row_fini(&texts[i]);
-    plm_host_free(texts);
+    plm__host_free(texts);
     return status;
 }
 
@@ -425,23 +425,23 @@ static void add_words(const bill_page *page, plm_text *words)
     if (words->status != PLM_OK)
         page->out->status = words->status;
     else if (words->count > 0)
-        plm_text_wrap(page->out, words->items, page->columns, 0);
-    plm_text_fini(words);
+        plm__text_wrap(page->out, words->items, page->columns, 0);
+    plm__text_fini(words);
 }
 
 /* The checklist is a page of its own that is put behind this one. */
 static void add_checklist(const bill_page *page, const plm__bill_rows *rows)
 {
     plm_page part =
-        plm_page_begin((plm_report_style){.colour = page->table.colour, .columns = page->columns});
+        plm__page_begin((plm_report_style){.colour = page->table.colour, .columns = page->columns});
     plm_checklist list;
     plm__bill_checklist(page->bill, rows, &list);
     plm__checklist_page(&part, &list);
     if (part.text.status != PLM_OK)
         page->out->status = part.text.status;
     else
-        plm_text_add_bytes(page->out, part.text.items, part.text.count);
-    plm_text_fini(&part.text);
+        plm__text_add_bytes(page->out, part.text.items, part.text.count);
+    plm__text_fini(&part.text);
 }
 
 static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
@@ -454,20 +454,20 @@ static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
         add_regions(page);
     plm__bill_add_story(page->bill, rows, &story);
     add_words(page, &story);
-    plm_text_add(page->out, "\n");
+    plm__text_add(page->out, "\n");
     PLM_TRY(add_live(page, rows));
     plm__bill_add_verdict(page->bill, rows, &verdict);
     add_words(page, &verdict);
     if (page->bill->treatments && page->bill->treatments->alternative_count > 0) {
-        plm_text_add(page->out, "\n");
+        plm__text_add(page->out, "\n");
         add_heading(page, "What would shrink the peak, each alone");
         plm__advice_add_table(page->bill->treatments, page->table, page->columns, page->out);
     }
     if (page->bill->treatments && page->bill->treatments->alternative_count == 0)
-        plm_text_add(page->out, "\n"); /* where there is a table, it ends with a gap */
+        plm__text_add(page->out, "\n"); /* where there is a table, it ends with a gap */
     if (page->bill->treatments && page->bill->plan.batch > 0)
         add_checklist(page, rows);
-    return plm_text_status(page->out);
+    return plm__text_status(page->out);
 }
 
 plm_status plm_report_bill_text(const plm_bill *bill, plm_report_style style, char **text)
@@ -489,11 +489,11 @@ plm_status plm_report_bill_text(const plm_bill *bill, plm_report_style style, ch
     out = (plm_text){0};
 done:
     plm__bill_rows_free(&rows);
-    plm_text_fini(&out);
+    plm__text_fini(&out);
     return status;
 }
 
 void plm_report_free(char *text)
 {
-    plm_host_free(text);
+    plm__host_free(text);
 }

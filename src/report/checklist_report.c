@@ -13,35 +13,35 @@ static void add_figures(plm_page *page, const plm_check *check)
     plm_table table;
     if (check->figure_count == 0)
         return;
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < check->figure_count; i++) {
         const plm_check_figure *figure = &check->figures[i];
-        plm_table_row(&table, PLM_TABLE_DIM);
-        plm_table_cell(&table, "  %s", figure->what);
-        plm_page_cut_cell(&table, figure->site, page->columns - FIGURE_CELLS);
+        plm__table_row(&table, PLM_TABLE_DIM);
+        plm__table_cell(&table, "  %s", figure->what);
+        plm__page_cut_cell(&table, figure->site, page->columns - FIGURE_CELLS);
         if (figure->blocks > 0)
-            plm_table_cell(&table, "%lld ×", (long long)figure->blocks);
+            plm__table_cell(&table, "%lld ×", (long long)figure->blocks);
         else
-            plm_table_cell(&table, "%s", "");
-        plm_page_size_cell(&table, figure->bytes);
+            plm__table_cell(&table, "%s", "");
+        plm__page_size_cell(&table, figure->bytes);
     }
-    plm_page_table(page, &table);
+    plm__page_table(page, &table);
 }
 
 static void add_check(plm_page *page, plm_check_kind kind, const plm_check *check)
 {
     static const char *const answers[] = {"This cannot be told.", "No.", "Yes."};
     char gain[PLM_SIZE_TEXT];
-    plm_page_heading(page, "  %s %s", plm_check_question(kind), answers[check->answer]);
-    plm_page_say(page, INNER, "Why: %s.", check->reason);
+    plm__page_heading(page, "  %s %s", plm_check_question(kind), answers[check->answer]);
+    plm__page_say(page, INNER, "Why: %s.", check->reason);
     if (check->action[0] && check->gain_bytes > 0)
-        plm_page_say(page, INNER, "To do: %s. Gain: %s.", check->action,
-                     plm_size_format(check->gain_bytes, gain));
+        plm__page_say(page, INNER, "To do: %s. Gain: %s.", check->action,
+                      plm_size_format(check->gain_bytes, gain));
     else if (check->action[0])
-        plm_page_say(page, INNER, "To do: %s.", check->action);
-    plm_page_say(page, INNER, "Rests on: %s.", check->basis);
+        plm__page_say(page, INNER, "To do: %s.", check->action);
+    plm__page_say(page, INNER, "Rests on: %s.", check->basis);
     add_figures(page, check);
-    plm_page_gap(page);
+    plm__page_gap(page);
 }
 
 /* How many answers from the first on are the same sentence that nothing can be told. */
@@ -57,14 +57,14 @@ static int count_open(const plm_checklist *list)
 void plm__checklist_page(plm_page *page, const plm_checklist *list)
 {
     int open = count_open(list);
-    plm_page_heading(page, "Checklist");
+    plm__page_heading(page, "Checklist");
     for (int i = 0; i < open; i++)
-        plm_page_heading(page, "  %s%s", plm_check_question((plm_check_kind)i),
-                         i + 1 < open ? "" : " This cannot be told.");
+        plm__page_heading(page, "  %s%s", plm_check_question((plm_check_kind)i),
+                          i + 1 < open ? "" : " This cannot be told.");
     if (open > 0) {
-        plm_page_say(page, INNER, "Why: %s.", list->checks[0].reason);
-        plm_page_say(page, INNER, "To do: %s.", list->checks[0].action);
-        plm_page_gap(page);
+        plm__page_say(page, INNER, "Why: %s.", list->checks[0].reason);
+        plm__page_say(page, INNER, "To do: %s.", list->checks[0].action);
+        plm__page_gap(page);
     }
     for (int i = open; i < PLM_CHECK_COUNT; i++)
         add_check(page, (plm_check_kind)i, &list->checks[i]);
@@ -72,34 +72,34 @@ void plm__checklist_page(plm_page *page, const plm_checklist *list)
 
 static void write_figures(plm_json_writer *json, const plm_check *check)
 {
-    plm_json_begin_array(json, "figures");
+    plm__json_begin_array(json, "figures");
     for (int i = 0; i < check->figure_count; i++) {
         const plm_check_figure *figure = &check->figures[i];
-        plm_json_begin_object(json, NULL);
-        plm_json_text(json, "what", figure->what);
-        plm_json_text(json, "site", figure->site[0] ? figure->site : NULL);
-        plm_json_int(json, "blocks", figure->blocks);
-        plm_json_bytes(json, "bytes", figure->bytes);
-        plm_json_end(json);
+        plm__json_begin_object(json, NULL);
+        plm__json_text(json, "what", figure->what);
+        plm__json_text(json, "site", figure->site[0] ? figure->site : NULL);
+        plm__json_int(json, "blocks", figure->blocks);
+        plm__json_bytes(json, "bytes", figure->bytes);
+        plm__json_end(json);
     }
-    plm_json_end(json);
+    plm__json_end(json);
 }
 
 void plm__checklist_json(plm_json_writer *json, const plm_checklist *list)
 {
     static const char *const answers[] = {"unknown", "no", "yes"};
-    plm_json_begin_array(json, "checklist");
+    plm__json_begin_array(json, "checklist");
     for (int i = 0; i < PLM_CHECK_COUNT; i++) {
         const plm_check *check = &list->checks[i];
-        plm_json_begin_object(json, NULL);
-        plm_json_text(json, "question", plm_check_key((plm_check_kind)i));
-        plm_json_text(json, "answer", answers[check->answer]);
-        plm_json_text(json, "reason", check->reason);
-        plm_json_text(json, "action", check->action[0] ? check->action : NULL);
-        plm_json_bytes(json, "gain_bytes", check->gain_bytes);
-        plm_json_text(json, "basis", check->basis);
+        plm__json_begin_object(json, NULL);
+        plm__json_text(json, "question", plm_check_key((plm_check_kind)i));
+        plm__json_text(json, "answer", answers[check->answer]);
+        plm__json_text(json, "reason", check->reason);
+        plm__json_text(json, "action", check->action[0] ? check->action : NULL);
+        plm__json_bytes(json, "gain_bytes", check->gain_bytes);
+        plm__json_text(json, "basis", check->basis);
         write_figures(json, check);
-        plm_json_end(json);
+        plm__json_end(json);
     }
-    plm_json_end(json);
+    plm__json_end(json);
 }

@@ -141,37 +141,37 @@ static void add_escaped(plm_text *out, const char *text)
 {
     int64_t count = (int64_t)strlen(text);
     for (int64_t i = 0, length; i < count; i += length) {
-        length = plm_utf8_decode(text + i, count - i, NULL);
+        length = plm__utf8_decode(text + i, count - i, NULL);
         if (length == 0) {
-            plm_text_add(out, "?");
+            plm__text_add(out, "?");
             length = 1;
         } else if (strchr("<>&\"", text[i])) {
-            plm_text_add(out, "&#%d;", text[i]);
+            plm__text_add(out, "&#%d;", text[i]);
         } else if ((unsigned char)text[i] >= ' ') {
-            plm_text_add_bytes(out, text + i, length);
+            plm__text_add_bytes(out, text + i, length);
         }
     }
 }
 
 static void add_text(picture *p, double x, double y, const char *class, const char *text)
 {
-    plm_text_add(&p->out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">%s</text>\n", x, y, class,
-                 text);
+    plm__text_add(&p->out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">%s</text>\n", x, y, class,
+                  text);
 }
 
 static void add_line(picture *p, const char *class, double x1, double y1, double x2, double y2)
 {
-    plm_text_add(&p->out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                 class, x1, y1, x2, y2);
+    plm__text_add(&p->out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                  class, x1, y1, x2, y2);
 }
 
 static void add_circle(picture *p, const char *class, double x, double y, double radius,
                        const char *told)
 {
-    plm_text_add(&p->out,
-                 "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"><title>%s</title>"
-                 "</circle>\n",
-                 class, x, y, radius, told);
+    plm__text_add(&p->out,
+                  "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"><title>%s</title>"
+                  "</circle>\n",
+                  class, x, y, radius, told);
 }
 
 /* The lines of a scale that goes up, each with its figure. */
@@ -182,7 +182,7 @@ static void add_grid(picture *p, const scale *s, int top, int bottom)
     for (int64_t i = 0; i <= steps; i++) {
         double value = (double)i * s->step, y = at_y(s, top, bottom, value);
         add_line(p, i == 0 ? "axis" : "grid", LEFT, y, RIGHT, y);
-        plm_print(text, sizeof text, "%.6g%s", value / s->unit, i == 0 ? "" : s->unit_text);
+        plm__print(text, sizeof text, "%.6g%s", value / s->unit, i == 0 ? "" : s->unit_text);
         add_text(p, LEFT - 8, y + 4, "end", text);
     }
 }
@@ -200,7 +200,7 @@ static void add_across(picture *p, int bottom, bool named)
     for (int64_t i = 0; i <= steps; i++) {
         double value = (double)i * p->across.step;
         add_line(p, "axis", at_x(p, value), bottom, at_x(p, value), bottom + 4);
-        plm_print(text, sizeof text, "%.10g", value);
+        plm__print(text, sizeof text, "%.10g", value);
         add_text(p, at_x(p, value), bottom + 18, "mid", text);
     }
     if (named)
@@ -220,18 +220,18 @@ static void stack(const plm_curve *curve, double x, double tops[PARTS])
 static void add_part(picture *p, int part)
 {
     double tops[PARTS];
-    plm_text_add(&p->out, "<path class=\"part\" fill=\"var(--p%d)\" d=\"M", part);
+    plm__text_add(&p->out, "<path class=\"part\" fill=\"var(--p%d)\" d=\"M", part);
     for (int i = 0; i <= SAMPLES; i++) {
         double x = p->last * i / SAMPLES;
         stack(p->curve, x, tops);
-        plm_text_add(&p->out, "%.1f %.1f ", at_x(p, x), peak_y(p, tops[part]));
+        plm__text_add(&p->out, "%.1f %.1f ", at_x(p, x), peak_y(p, tops[part]));
     }
     for (int i = SAMPLES; i >= 0; i--) {
         double x = p->last * i / SAMPLES;
         stack(p->curve, x, tops);
-        plm_text_add(&p->out, "%.1f %.1f ", at_x(p, x), peak_y(p, part > 0 ? tops[part - 1] : 0));
+        plm__text_add(&p->out, "%.1f %.1f ", at_x(p, x), peak_y(p, part > 0 ? tops[part - 1] : 0));
     }
-    plm_text_add(&p->out, "z\"/>\n");
+    plm__text_add(&p->out, "z\"/>\n");
 }
 
 /* The parts that can be seen, named at the right where each ends, apart from each other. */
@@ -247,12 +247,12 @@ static void add_part_names(picture *p)
             continue;
         double y = fmin(peak_y(p, (from + tops[part]) / 2) + 4, above - LABEL_STEP);
         above = y;
-        plm_text_add(&p->out,
-                     "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"9\" rx=\"2\" "
-                     "fill=\"var(--p%d)\"/>\n",
-                     LEGEND, y - 9, part);
-        plm_print(text, sizeof text, "%s, %.0f %%, %s", names[part], 100 * share,
-                  plm_size_format((size_t)(tops[part] - from), size));
+        plm__text_add(&p->out,
+                      "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"9\" rx=\"2\" "
+                      "fill=\"var(--p%d)\"/>\n",
+                      LEGEND, y - 9, part);
+        plm__print(text, sizeof text, "%s, %.0f %%, %s", names[part], 100 * share,
+                   plm_size_format((size_t)(tops[part] - from), size));
         add_text(p, LEGEND + 15, y, "name", text);
     }
 }
@@ -296,7 +296,7 @@ static void add_budget(picture *p)
         add_text(p, LEFT + 6, y - 6, "warn", text);
         if (x > 0 && x <= p->last) {
             add_line(p, "budget", at_x(p, x), y, at_x(p, x), PEAK_BOTTOM);
-            plm_print(text, sizeof text, "%.0f is the largest that fits", x);
+            plm__print(text, sizeof text, "%.0f is the largest that fits", x);
             add_circle(p, "fits", at_x(p, x), y, 5, text);
         }
     }
@@ -345,13 +345,13 @@ static void add_times(picture *p)
         const plm_curve_point *point = &p->curve->points[i];
         double x = at_x(p, (double)point->x);
         if (p->curve->timed) {
-            plm_print(told, sizeof told, "%lld: %.3g s predicted", (long long)point->x,
-                      point->plan.step_seconds);
+            plm__print(told, sizeof told, "%lld: %.3g s predicted", (long long)point->x,
+                       point->plan.step_seconds);
             add_circle(p, "plan", x, time_y(p, point->plan.step_seconds), 4, told);
         }
         if (point->measured_seconds > 0) {
-            plm_print(told, sizeof told, "%lld: %.3g s measured", (long long)point->x,
-                      point->measured_seconds);
+            plm__print(told, sizeof told, "%lld: %.3g s measured", (long long)point->x,
+                       point->measured_seconds);
             add_circle(p, "run", x, time_y(p, point->measured_seconds), 7, told);
         }
     }
@@ -367,12 +367,12 @@ static void add_time_chart(picture *p)
     add_text(p, 24, TIME_TOP - 16, "name", "time of an update");
     add_grid(p, &p->time, TIME_TOP, TIME_BOTTOM);
     add_across(p, TIME_BOTTOM, true);
-    plm_text_add(&p->out, "<path class=\"curve\" d=\"M");
+    plm__text_add(&p->out, "<path class=\"curve\" d=\"M");
     for (int i = 0; i <= SAMPLES; i++) {
         double x = p->last * i / SAMPLES, y = plm_curve_seconds_at(p->curve, x);
-        plm_text_add(&p->out, "%.1f %.1f ", at_x(p, x), time_y(p, y > 0 ? y : 0));
+        plm__text_add(&p->out, "%.1f %.1f ", at_x(p, x), time_y(p, y > 0 ? y : 0));
     }
-    plm_text_add(&p->out, "\"/>\n");
+    plm__text_add(&p->out, "\"/>\n");
     add_times(p);
 }
 
@@ -392,10 +392,10 @@ static void add_legend(picture *p)
 static void add_title(picture *p, const char *model)
 {
     double font = fmin(TITLE_FONT, (WIDTH - 48) / (0.62 * (double)(strlen(model) + 1)));
-    plm_text_add(&p->out, "<text x=\"24\" y=\"34\" class=\"title\" style=\"font-size: %.1fpx\">",
-                 font);
+    plm__text_add(&p->out, "<text x=\"24\" y=\"34\" class=\"title\" style=\"font-size: %.1fpx\">",
+                  font);
     add_escaped(&p->out, model);
-    plm_text_add(&p->out, "</text>\n");
+    plm__text_add(&p->out, "</text>\n");
 }
 
 /* The scales hold every point; a budget a little above them is drawn too. */
@@ -427,20 +427,20 @@ plm_status plm_report_curve_svg(const plm_curve *curve, const char *model, const
     set_scales(&p);
     bool timed = p.time.most > 0;
     int height = timed ? HEIGHT : TIME_TOP + 28;
-    plm_text_add(&p.out, head, WIDTH, height, WIDTH, height);
+    plm__text_add(&p.out, head, WIDTH, height, WIDTH, height);
     add_escaped(&p.out, model);
-    plm_text_add(&p.out, ": peak and time over %s</title>\n%s", axis_name(curve->axis), style);
-    plm_text_add(&p.out, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
+    plm__text_add(&p.out, ": peak and time over %s</title>\n%s", axis_name(curve->axis), style);
+    plm__text_add(&p.out, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
     add_title(&p, model);
     add_summary(&p);
     add_peak_chart(&p);
     add_time_chart(&p);
     if (timed)
         add_legend(&p);
-    plm_text_add(&p.out, "</svg>\n");
-    plm_status status = plm_text_status(&p.out);
+    plm__text_add(&p.out, "</svg>\n");
+    plm_status status = plm__text_status(&p.out);
     if (status == PLM_OK)
-        status = plm_file_write(path, p.out.items, (size_t)p.out.count);
-    plm_text_fini(&p.out);
+        status = plm__file_write(path, p.out.items, (size_t)p.out.count);
+    plm__text_fini(&p.out);
     return status;
 }

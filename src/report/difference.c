@@ -99,15 +99,15 @@ static void add_change(const plm_page *page, plm_table *table, const change *ite
 {
     char text[PLM_SIZE_TEXT];
     int64_t more = growth(item);
-    plm_table_row(table, PLM_TABLE_PLAIN);
-    plm_page_cut_cell(table, item->name, page->columns - 46);
-    plm_page_size_cell(table, item->before);
-    plm_page_size_cell(table, item->after);
-    plm_table_cell(table, "%s%s",
-                   more > 0   ? "+"
-                   : more < 0 ? "-"
-                              : "",
-                   plm_size_format((size_t)(more < 0 ? -more : more), text));
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__page_cut_cell(table, item->name, page->columns - 46);
+    plm__page_size_cell(table, item->before);
+    plm__page_size_cell(table, item->after);
+    plm__table_cell(table, "%s%s",
+                    more > 0   ? "+"
+                    : more < 0 ? "-"
+                               : "",
+                    plm_size_format((size_t)(more < 0 ? -more : more), text));
 }
 
 plm_status plm_report_difference_text(const plm_rank *before, const plm_rank *after,
@@ -123,30 +123,30 @@ plm_status plm_report_difference_text(const plm_rank *before, const plm_rank *af
     change totals[TOTALS];
     change_list changes = {0};
     plm_table table;
-    plm_page page = plm_page_begin(style);
+    plm_page page = plm__page_begin(style);
     total_columns[0].title = "in all";
     plm_status status = compare_sites(before->findings, after->findings, &changes);
     if (status != PLM_OK) {
         PLM_ARRAY_FREE(&changes);
         return status;
     }
-    plm_page_heading(&page, "%s to %s", before->name, after->name);
-    plm_page_gap(&page);
+    plm__page_heading(&page, "%s to %s", before->name, after->name);
+    plm__page_gap(&page);
     list_totals(before->findings, after->findings, totals);
-    plm_table_init(&table, total_columns, 4);
+    plm__table_init(&table, total_columns, 4);
     for (int i = 0; i < TOTALS; i++)
         add_change(&page, &table, &totals[i]);
-    plm_page_table(&page, &table);
-    plm_page_gap(&page);
-    plm_table_init(&table, columns, 4);
+    plm__page_table(&page, &table);
+    plm__page_gap(&page);
+    plm__table_init(&table, columns, 4);
     for (int64_t i = 0; i < changes.count && i < page.rows; i++)
         add_change(&page, &table, &changes.items[i]);
     if (changes.count > 0)
-        plm_page_table(&page, &table);
+        plm__page_table(&page, &table);
     else
-        plm_table_fini(&table);
+        plm__table_fini(&table);
     PLM_ARRAY_FREE(&changes);
-    return plm_page_end(&page, text);
+    return plm__page_end(&page, text);
 }
 
 plm_status plm_report_difference_json(const plm_rank *before, const plm_rank *after, char **line)
@@ -162,25 +162,25 @@ plm_status plm_report_difference_json(const plm_rank *before, const plm_rank *af
         return status;
     }
     list_totals(before->findings, after->findings, totals);
-    plm_json_begin_object(&json, NULL);
-    plm_json_text(&json, "before", before->name);
-    plm_json_text(&json, "after", after->name);
+    plm__json_begin_object(&json, NULL);
+    plm__json_text(&json, "before", before->name);
+    plm__json_text(&json, "after", after->name);
     for (int i = 0; i < TOTALS; i++) {
-        plm_json_begin_object(&json, keys[i]);
-        plm_json_bytes(&json, "before", totals[i].before);
-        plm_json_bytes(&json, "after", totals[i].after);
-        plm_json_end(&json);
+        plm__json_begin_object(&json, keys[i]);
+        plm__json_bytes(&json, "before", totals[i].before);
+        plm__json_bytes(&json, "after", totals[i].after);
+        plm__json_end(&json);
     }
-    plm_json_begin_array(&json, "sites");
+    plm__json_begin_array(&json, "sites");
     for (int64_t i = 0; i < changes.count; i++) {
-        plm_json_begin_object(&json, NULL);
-        plm_json_text(&json, "site", changes.items[i].name);
-        plm_json_bytes(&json, "before", changes.items[i].before);
-        plm_json_bytes(&json, "after", changes.items[i].after);
-        plm_json_end(&json);
+        plm__json_begin_object(&json, NULL);
+        plm__json_text(&json, "site", changes.items[i].name);
+        plm__json_bytes(&json, "before", changes.items[i].before);
+        plm__json_bytes(&json, "after", changes.items[i].after);
+        plm__json_end(&json);
     }
-    plm_json_end(&json);
-    plm_json_end(&json);
+    plm__json_end(&json);
+    plm__json_end(&json);
     PLM_ARRAY_FREE(&changes);
-    return plm_json_finish(&json, line);
+    return plm__json_finish(&json, line);
 }

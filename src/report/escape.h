@@ -13,9 +13,9 @@
  * escaped; each byte that is no well-formed UTF-8 becomes U+FFFD; '<' is escaped too, so that a
  * text inside a page cannot end the element that it stands in.
  */
-void plm_escape_add_bytes(plm_text *out, const char *bytes, int64_t count);
+void plm__escape_add_bytes(plm_text *out, const char *bytes, int64_t count);
 
 /* The same for a text that ends with a NUL. */
-void plm_escape_add(plm_text *out, const char *text);
+void plm__escape_add(plm_text *out, const char *text);
 
 #endif

@@ -11,12 +11,12 @@ static void add_source(plm_json_writer *writer, const plm_export_source *source)
     int64_t count;
     plm_trace_events(source->trace, &count);
     plm_trace_peak peak = plm_trace_find_peak(source->trace);
-    plm_json_begin_object(writer, NULL);
-    plm_json_text(writer, "name", source->name);
-    plm_json_int(writer, "events", count);
-    plm_json_int(writer, "peak_event", peak.event);
-    plm_json_bytes(writer, "peak_bytes", peak.bytes_taken);
-    plm_json_end(writer);
+    plm__json_begin_object(writer, NULL);
+    plm__json_text(writer, "name", source->name);
+    plm__json_int(writer, "events", count);
+    plm__json_int(writer, "peak_event", peak.event);
+    plm__json_bytes(writer, "peak_bytes", peak.bytes_taken);
+    plm__json_end(writer);
 }
 
 plm_status plm_export_json(const char *path, const char *form, const plm_export_source *sources,
@@ -25,15 +25,15 @@ plm_status plm_export_json(const char *path, const char *form, const plm_export_
     plm_json_writer writer = {0};
     struct stat about;
     if (stat(path, &about) != 0)
-        return plm_file_failed("find again", path);
-    plm_json_begin_object(&writer, NULL);
-    plm_json_text(&writer, "out", path);
-    plm_json_text(&writer, "format", form);
-    plm_json_bytes(&writer, "bytes", (size_t)about.st_size);
-    plm_json_begin_array(&writer, "sources");
+        return plm__file_failed("find again", path);
+    plm__json_begin_object(&writer, NULL);
+    plm__json_text(&writer, "out", path);
+    plm__json_text(&writer, "format", form);
+    plm__json_bytes(&writer, "bytes", (size_t)about.st_size);
+    plm__json_begin_array(&writer, "sources");
     for (int64_t i = 0; i < count; i++)
         add_source(&writer, &sources[i]);
-    plm_json_end(&writer);
-    plm_json_end(&writer);
-    return plm_json_finish(&writer, line);
+    plm__json_end(&writer);
+    plm__json_end(&writer);
+    return plm__json_finish(&writer, line);
 }

@@ -158,7 +158,7 @@ static plm_status add_arena(plm_extents *extents, const plm_event *events, int64
                           (plm_extent){begin, (size_t)(end - begin), -1, -1, 0, 0, false});
 }
 
-plm_status plm_extents_init(const plm_export_source *source, plm_extents *extents)
+plm_status plm__extents_init(const plm_export_source *source, plm_extents *extents)
 {
     int64_t count;
     const plm_event *events = plm_trace_events(source->trace, &count);
@@ -175,7 +175,7 @@ plm_status plm_extents_init(const plm_export_source *source, plm_extents *extent
     return PLM_OK;
 }
 
-void plm_extents_fini(plm_extents *extents)
+void plm__extents_fini(plm_extents *extents)
 {
     PLM_ARRAY_FREE(&extents->items);
     PLM_ARRAY_FREE(&extents->steps);

@@ -35,9 +35,9 @@ typedef struct plm_extents {
     PLM_ARRAY(plm_extent) live; /* while they are built: the ranges of the moment, by address */
 } plm_extents;
 
-/* Fills zeroed *extents; plm_extents_fini is needed after a failure too. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_extents_init(const plm_export_source *source, plm_extents *extents);
+/* Fills zeroed *extents; plm__extents_fini is needed after a failure too. PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm__extents_init(const plm_export_source *source, plm_extents *extents);
 
-void plm_extents_fini(plm_extents *extents);
+void plm__extents_fini(plm_extents *extents);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *plm_grouping_title(plm_grouping_kind kind, bool recorded)
+const char *plm__grouping_title(plm_grouping_kind kind, bool recorded)
 {
     static const char *const titles[PLM_GROUPING_COUNT][2] = {
 #define GROUPING_ROW(name, ours, recorded_title) [PLM_GROUPING_##name] = {ours, recorded_title},
@@ -16,15 +16,15 @@ const char *plm_grouping_title(plm_grouping_kind kind, bool recorded)
     return titles[kind][recorded];
 }
 
-plm_status plm_grouping_init(plm_grouping *grouping)
+plm_status plm__grouping_init(plm_grouping *grouping)
 {
     *grouping = (plm_grouping){0};
-    return plm_intern_init(&grouping->labels);
+    return plm__intern_init(&grouping->labels);
 }
 
-void plm_grouping_fini(plm_grouping *grouping)
+void plm__grouping_fini(plm_grouping *grouping)
 {
-    plm_intern_fini(&grouping->labels);
+    plm__intern_fini(&grouping->labels);
     PLM_ARRAY_FREE(&grouping->keys);
     PLM_ARRAY_FREE(&grouping->key_of_site);
     *grouping = (plm_grouping){0};
@@ -44,14 +44,14 @@ static void label_of(plm_grouping_kind kind, const plm_trace *trace, const plm_s
     case PLM_GROUPING_ROLE:
         snprintf(label, PLM_GROUP_LABEL_MAX, "%s",
                  owner->role >= 0 ? plm_role_text((plm_role)owner->role)
-                                  : plm_site_unknown_text(site->size_class));
+                                  : plm__site_unknown_text(site->size_class));
         break;
     case PLM_GROUPING_LAYER:
         label_text(trace, owner->layer, "no layer", label);
         break;
     case PLM_GROUPING_OP:
         label_text(trace, owner->op,
-                   owner->frames < 0 ? plm_site_unknown_text(site->size_class) : "no Python frame",
+                   owner->frames < 0 ? plm__site_unknown_text(site->size_class) : "no Python frame",
                    label);
         break;
     case PLM_GROUPING_NAME:
@@ -66,13 +66,13 @@ static void label_of(plm_grouping_kind kind, const plm_trace *trace, const plm_s
     }
 }
 
-plm_status plm_grouping_add_site(plm_grouping *grouping, plm_grouping_kind kind,
-                                 const plm_trace *trace, const plm_site_key *site)
+plm_status plm__grouping_add_site(plm_grouping *grouping, plm_grouping_kind kind,
+                                  const plm_trace *trace, const plm_site_key *site)
 {
     char label[PLM_GROUP_LABEL_MAX];
     uint32_t key;
     label_of(kind, trace, site, label);
-    PLM_TRY(plm_intern_add(&grouping->labels, label, strlen(label), &key));
+    PLM_TRY(plm__intern_add(&grouping->labels, label, strlen(label), &key));
     PLM_TRY(PLM_ARRAY_RESERVE(&grouping->keys, grouping->labels.entries.count));
     grouping->keys.count = grouping->labels.entries.count;
     return PLM_ARRAY_PUSH(&grouping->key_of_site, key);
@@ -84,7 +84,7 @@ static void age(plm_group_key *key, int64_t event)
     key->changed = event;
 }
 
-void plm_grouping_change(plm_grouping *grouping, uint32_t site, size_t bytes, int64_t event)
+void plm__grouping_change(plm_grouping *grouping, uint32_t site, size_t bytes, int64_t event)
 {
     plm_group_key *key = &grouping->keys.items[grouping->key_of_site.items[site]];
     age(key, event);
@@ -115,11 +115,11 @@ static int steadiest_first(const void *left, const void *right)
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
-plm_status plm_grouping_choose(plm_grouping *grouping, int64_t event_count)
+plm_status plm__grouping_choose(plm_grouping *grouping, int64_t event_count)
 {
     choice *choices = NULL;
     int64_t count = 0;
-    PLM_TRY(plm_host_alloc((size_t)(grouping->keys.count + 1) * sizeof *choices, &choices));
+    PLM_TRY(plm__host_alloc((size_t)(grouping->keys.count + 1) * sizeof *choices, &choices));
     for (int64_t i = 0; i < grouping->keys.count; i++) {
         plm_group_key *key = &grouping->keys.items[i];
         age(key, event_count);
@@ -139,13 +139,13 @@ plm_status plm_grouping_choose(plm_grouping *grouping, int64_t event_count)
         grouping->key_of_group[i] = choices[i].key;
         grouping->keys.items[choices[i].key].group = (uint8_t)i;
     }
-    plm_host_free(choices);
+    plm__host_free(choices);
     return PLM_OK;
 }
 
-const char *plm_grouping_label(const plm_grouping *grouping, int group)
+const char *plm__grouping_label(const plm_grouping *grouping, int group)
 {
     if (grouping->has_others && group == grouping->group_count - 1)
         return "all others";
-    return plm_intern_text(&grouping->labels, grouping->key_of_group[group]);
+    return plm__intern_text(&grouping->labels, grouping->key_of_group[group]);
 }

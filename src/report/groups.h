@@ -33,7 +33,7 @@ typedef enum plm_grouping_kind {
         PLM_GROUPING_COUNT
 } plm_grouping_kind;
 
-const char *plm_grouping_title(plm_grouping_kind kind, bool recorded);
+const char *plm__grouping_title(plm_grouping_kind kind, bool recorded);
 
 typedef struct plm_group_key {
     size_t live_bytes;
@@ -53,26 +53,26 @@ typedef struct plm_grouping {
     int used_keys; /* keys that ever held a byte */
 } plm_grouping;
 
-PLM_MUST_USE plm_status plm_grouping_init(plm_grouping *grouping);
+PLM_MUST_USE plm_status plm__grouping_init(plm_grouping *grouping);
 
-void plm_grouping_fini(plm_grouping *grouping);
+void plm__grouping_fini(plm_grouping *grouping);
 
 /* Gives a new site, the next one, its key. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_grouping_add_site(plm_grouping *grouping, plm_grouping_kind kind,
-                                              const plm_trace *trace, const plm_site_key *site);
+PLM_MUST_USE plm_status plm__grouping_add_site(plm_grouping *grouping, plm_grouping_kind kind,
+                                               const plm_trace *trace, const plm_site_key *site);
 
 /* Tells that the site's live bytes change by `bytes` (wrapping for a loss) at this event. */
-void plm_grouping_change(plm_grouping *grouping, uint32_t site, size_t bytes, int64_t event);
+void plm__grouping_change(plm_grouping *grouping, uint32_t site, size_t bytes, int64_t event);
 
 /* Chooses the groups, after the last event of `event_count`. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_grouping_choose(plm_grouping *grouping, int64_t event_count);
+PLM_MUST_USE plm_status plm__grouping_choose(plm_grouping *grouping, int64_t event_count);
 
-static inline uint8_t plm_grouping_of_site(const plm_grouping *grouping, uint32_t site)
+static inline uint8_t plm__grouping_of_site(const plm_grouping *grouping, uint32_t site)
 {
     return grouping->keys.items[grouping->key_of_site.items[site]].group;
 }
 
 /* The label of a group; borrowed. */
-const char *plm_grouping_label(const plm_grouping *grouping, int group);
+const char *plm__grouping_label(const plm_grouping *grouping, int group);
 
 #endif

@@ -43,32 +43,32 @@ static const struct {
 static void add_place(plm_text *out, int32_t rank, int32_t device)
 {
     if (rank >= 0)
-        plm_text_add(out, "rank %d%s", rank, device >= 0 ? ", " : "");
+        plm__text_add(out, "rank %d%s", rank, device >= 0 ? ", " : "");
     if (device >= 0)
-        plm_text_add(out, "GPU %d", device);
+        plm__text_add(out, "GPU %d", device);
     if (rank < 0 && device < 0)
-        plm_text_add(out, "no rank named");
+        plm__text_add(out, "no rank named");
 }
 
 static void add_heading(plm_text *out, bool colour, const char *text)
 {
-    plm_text_add(out, "%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
+    plm__text_add(out, "%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
 }
 
 static void add_sources(plm_text *out, const plm_oom_report *report)
 {
     if (report->message_count < 2)
         return;
-    plm_text_add(out, "The last of %lld messages:\n", (long long)report->message_count);
+    plm__text_add(out, "The last of %lld messages:\n", (long long)report->message_count);
     for (int32_t i = 0; i < report->source_count; i++) {
         const plm_oom_source *source = &report->sources[i];
-        plm_text_add(out, "  %lld from ", (long long)source->count);
+        plm__text_add(out, "  %lld from ", (long long)source->count);
         add_place(out, source->rank, source->device);
-        plm_text_add(out, ", first on line %lld\n", (long long)source->first_line);
+        plm__text_add(out, ", first on line %lld\n", (long long)source->first_line);
     }
     if (report->sources_left_out)
-        plm_text_add(out, "  and from more ranks than are listed here\n");
-    plm_text_add(out, "\n");
+        plm__text_add(out, "  and from more ranks than are listed here\n");
+    plm__text_add(out, "\n");
 }
 
 static plm_status add_figures(plm_text *out, const plm_oom_report *report, bool colour)
@@ -76,19 +76,20 @@ static plm_status add_figures(plm_text *out, const plm_oom_report *report, bool 
     static const plm_table_column columns[] = {{.title = NULL}, {.right = true}};
     plm_table table;
     char text[PLM_SIZE_TEXT];
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int kind = 0; kind < PLM_OOM_FIGURE_COUNT; kind++) {
         const plm_oom_figure *figure = &report->message.figures[kind];
         if (!figure->known)
             continue;
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_table_cell(&table, "%s", figures[kind].text);
-        plm_table_cell(&table, "%s",
-                       figure->bytes == SIZE_MAX ? "no end" : plm_size_format(figure->bytes, text));
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%s", figures[kind].text);
+        plm__table_cell(&table, "%s",
+                        figure->bytes == SIZE_MAX ? "no end"
+                                                  : plm_size_format(figure->bytes, text));
     }
     plm_status status =
-        plm_table_render(&table, (plm_table_style){.colour = colour, .indent_cells = INDENT}, out);
-    plm_table_fini(&table);
+        plm__table_render(&table, (plm_table_style){.colour = colour, .indent_cells = INDENT}, out);
+    plm__table_fini(&table);
     return status;
 }
 
@@ -100,12 +101,12 @@ static void add_findings(plm_text *out, const plm_oom_report *report, plm_report
             if ((int)report->findings[i].kind != kind)
                 continue;
             if (!any) {
-                plm_text_add(out, "\n");
+                plm__text_add(out, "\n");
                 add_heading(out, style.colour, kinds[kind].heading);
             }
             any = true;
             int64_t before = out->count;
-            plm_text_wrap(out, report->findings[i].text, style.columns, 2 * INDENT);
+            plm__text_wrap(out, report->findings[i].text, style.columns, 2 * INDENT);
             if (out->status == PLM_OK)
                 out->items[before + INDENT] = '-';
         }
@@ -124,24 +125,24 @@ plm_status plm_oom_report_text(const plm_oom_report *report, plm_report_style st
     add_sources(&out, report);
     if (message->rank >= 0 || message->device >= 0)
         add_place(&out, message->rank, message->device);
-    plm_text_add(&out, "%sline %lld: %s%s%s\n\n",
-                 message->rank >= 0 || message->device >= 0 ? ", " : "", (long long)message->line,
-                 message->backend, message->backend[0] ? ", " : "", forms[message->form].text);
+    plm__text_add(&out, "%sline %lld: %s%s%s\n\n",
+                  message->rank >= 0 || message->device >= 0 ? ", " : "", (long long)message->line,
+                  message->backend, message->backend[0] ? ", " : "", forms[message->form].text);
     int64_t before = out.count;
     PLM_TRY_DONE(add_figures(&out, report, style.colour));
     if (out.count > before)
-        plm_text_add(&out, "\n");
+        plm__text_add(&out, "\n");
     add_heading(&out, style.colour, "Verdict");
-    plm_text_add(&out, "  %s%s\n", verdicts[report->verdict].text,
-                 report->verdict == PLM_OOM_VERDICT_UNCLEAR ? ""
-                 : report->proven                           ? " (proven by the figures)"
-                                                            : " (possible, not proven)");
+    plm__text_add(&out, "  %s%s\n", verdicts[report->verdict].text,
+                  report->verdict == PLM_OOM_VERDICT_UNCLEAR ? ""
+                  : report->proven                           ? " (proven by the figures)"
+                                                             : " (possible, not proven)");
     add_findings(&out, report, style);
-    PLM_TRY_DONE(plm_text_status(&out));
+    PLM_TRY_DONE(plm__text_status(&out));
     *text = out.items;
     return PLM_OK;
 done:
-    plm_text_fini(&out);
+    plm__text_fini(&out);
     return status;
 }
 
@@ -149,57 +150,57 @@ done:
 static void write_number(plm_json_writer *json, const char *key, int32_t number)
 {
     if (number < 0)
-        plm_json_text(json, key, NULL);
+        plm__json_text(json, key, NULL);
     else
-        plm_json_int(json, key, number);
+        plm__json_int(json, key, number);
 }
 
 static void write_message(plm_json_writer *json, const plm_oom_message *message)
 {
-    plm_json_text(json, "wording", forms[message->form].key);
-    plm_json_text(json, "backend", message->backend[0] ? message->backend : NULL);
+    plm__json_text(json, "wording", forms[message->form].key);
+    plm__json_text(json, "backend", message->backend[0] ? message->backend : NULL);
     write_number(json, "device", message->device);
     write_number(json, "rank", message->rank);
-    plm_json_int(json, "line", message->line);
+    plm__json_int(json, "line", message->line);
     for (int kind = 0; kind < PLM_OOM_FIGURE_COUNT; kind++) {
         const plm_oom_figure *figure = &message->figures[kind];
         if (figure->known && figure->bytes != SIZE_MAX)
-            plm_json_bytes(json, figures[kind].key, figure->bytes);
+            plm__json_bytes(json, figures[kind].key, figure->bytes);
         else
-            plm_json_text(json, figures[kind].key, NULL);
+            plm__json_text(json, figures[kind].key, NULL);
     }
 }
 
 static void write_sources(plm_json_writer *json, const plm_oom_report *report)
 {
-    plm_json_begin_array(json, "sources");
+    plm__json_begin_array(json, "sources");
     for (int32_t i = 0; i < report->source_count; i++) {
-        plm_json_begin_object(json, NULL);
+        plm__json_begin_object(json, NULL);
         write_number(json, "rank", report->sources[i].rank);
         write_number(json, "device", report->sources[i].device);
-        plm_json_int(json, "messages", report->sources[i].count);
-        plm_json_int(json, "first_line", report->sources[i].first_line);
-        plm_json_end(json);
+        plm__json_int(json, "messages", report->sources[i].count);
+        plm__json_int(json, "first_line", report->sources[i].first_line);
+        plm__json_end(json);
     }
-    plm_json_end(json);
+    plm__json_end(json);
 }
 
 plm_status plm_oom_report_json(const plm_oom_report *report, char **line)
 {
     plm_json_writer json = {0};
-    plm_json_begin_object(&json, NULL);
-    plm_json_text(&json, "verdict", verdicts[report->verdict].key);
-    plm_json_bool(&json, "proven", report->proven);
+    plm__json_begin_object(&json, NULL);
+    plm__json_text(&json, "verdict", verdicts[report->verdict].key);
+    plm__json_bool(&json, "proven", report->proven);
     write_message(&json, &report->message);
-    plm_json_int(&json, "messages", report->message_count);
+    plm__json_int(&json, "messages", report->message_count);
     write_sources(&json, report);
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++) {
-        plm_json_begin_array(&json, kinds[kind].key);
+        plm__json_begin_array(&json, kinds[kind].key);
         for (int32_t i = 0; i < report->finding_count; i++)
             if ((int)report->findings[i].kind == kind)
-                plm_json_text(&json, NULL, report->findings[i].text);
-        plm_json_end(&json);
+                plm__json_text(&json, NULL, report->findings[i].text);
+        plm__json_end(&json);
     }
-    plm_json_end(&json);
-    return plm_json_finish(&json, line);
+    plm__json_end(&json);
+    return plm__json_finish(&json, line);
 }

@@ -12,12 +12,12 @@
 
 #include "base/text.h"
 
-void plm_packed_add(plm_text *bytes, uint64_t number);
+void plm__packed_add(plm_text *bytes, uint64_t number);
 
-void plm_packed_add_signed(plm_text *bytes, int64_t number);
+void plm__packed_add_signed(plm_text *bytes, int64_t number);
 
 /* Appends a JSON text: the packed bytes in base64, quoted. A failure of `bytes` goes over to `out`.
  */
-void plm_packed_write(const plm_text *bytes, plm_text *out);
+void plm__packed_write(const plm_text *bytes, plm_text *out);
 
 #endif

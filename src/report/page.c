@@ -15,8 +15,8 @@
 
 static plm_status flush(plm_file_writer *file, plm_text *out)
 {
-    PLM_TRY(plm_text_status(out));
-    PLM_TRY(plm_file_append(file, out->items, (size_t)out->count));
+    PLM_TRY(plm__text_status(out));
+    PLM_TRY(plm__file_append(file, out->items, (size_t)out->count));
     out->count = 0;
     return PLM_OK;
 }
@@ -24,21 +24,21 @@ static plm_status flush(plm_file_writer *file, plm_text *out)
 static plm_status add_data(plm_file_writer *file, const char *title,
                            const plm_export_source *sources, int64_t count, plm_text *out)
 {
-    plm_text_add(out, "{\"program\":\"plimsoll %s\",\"title\":", plm_version());
-    plm_escape_add(out, title);
-    plm_text_add(out, ",\"sources\":[");
+    plm__text_add(out, "{\"program\":\"plimsoll %s\",\"title\":", plm_version());
+    plm__escape_add(out, title);
+    plm__text_add(out, ",\"sources\":[");
     for (int64_t i = 0; i < count; i++) {
         plm_timeline timeline = {0};
-        plm_status status = plm_timeline_init(&sources[i], &timeline);
+        plm_status status = plm__timeline_init(&sources[i], &timeline);
         if (status == PLM_OK) {
-            plm_text_add(out, i ? ",\n" : "\n");
+            plm__text_add(out, i ? ",\n" : "\n");
             plm__page_add_source(out, &timeline, &sources[i]);
             status = flush(file, out);
         }
-        plm_timeline_fini(&timeline);
+        plm__timeline_fini(&timeline);
         PLM_TRY(status);
     }
-    plm_text_add(out, "]}");
+    plm__text_add(out, "]}");
     return flush(file, out);
 }
 
@@ -47,7 +47,7 @@ static plm_status add_until(plm_file_writer *file, const char *mark, const char 
 {
     const char *place = strstr(*at, mark);
     PLM_BUG_IF(!place, "page.html has no place for %s", mark);
-    PLM_TRY(plm_file_append(file, *at, (size_t)(place - *at)));
+    PLM_TRY(plm__file_append(file, *at, (size_t)(place - *at)));
     *at = place + strlen(mark);
     return PLM_OK;
 }
@@ -57,16 +57,16 @@ static plm_status write_page(plm_file_writer *file, const char *title,
 {
     const char *at = plm__page_html;
     PLM_TRY(add_until(file, "@CSS@", &at));
-    PLM_TRY(plm_file_append(file, plm__page_css, plm__page_css_bytes));
+    PLM_TRY(plm__file_append(file, plm__page_css, plm__page_css_bytes));
     PLM_TRY(add_until(file, "@DATA@", &at));
     PLM_TRY(add_data(file, title, sources, count, out));
     PLM_TRY(add_until(file, "@JS@", &at));
-    PLM_TRY(plm_file_append(file, plm__read_js, plm__read_js_bytes));
-    PLM_TRY(plm_file_append(file, plm__chart_js, plm__chart_js_bytes));
-    PLM_TRY(plm_file_append(file, plm__map_js, plm__map_js_bytes));
-    PLM_TRY(plm_file_append(file, plm__lists_js, plm__lists_js_bytes));
-    PLM_TRY(plm_file_append(file, plm__page_js, plm__page_js_bytes));
-    return plm_file_append(file, at, strlen(at));
+    PLM_TRY(plm__file_append(file, plm__read_js, plm__read_js_bytes));
+    PLM_TRY(plm__file_append(file, plm__chart_js, plm__chart_js_bytes));
+    PLM_TRY(plm__file_append(file, plm__map_js, plm__map_js_bytes));
+    PLM_TRY(plm__file_append(file, plm__lists_js, plm__lists_js_bytes));
+    PLM_TRY(plm__file_append(file, plm__page_js, plm__page_js_bytes));
+    return plm__file_append(file, at, strlen(at));
 }
 
 plm_status plm_export_page(const char *path, const char *title, const plm_export_source *sources,
@@ -74,11 +74,11 @@ plm_status plm_export_page(const char *path, const char *title, const plm_export
 {
     plm_file_writer file;
     plm_text out = {0};
-    PLM_TRY(plm_file_begin(path, &file));
+    PLM_TRY(plm__file_begin(path, &file));
     plm_status status = write_page(&file, title, sources, count, &out);
-    plm_text_fini(&out);
+    plm__text_fini(&out);
     if (status == PLM_OK)
-        return plm_file_finish(&file);
-    plm_file_abandon(&file);
+        return plm__file_finish(&file);
+    plm__file_abandon(&file);
     return status;
 }

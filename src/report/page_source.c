@@ -53,7 +53,7 @@ static uint32_t string_of(writer *w, uint32_t text)
     if (w->string_bytes + count > STRINGS_MAX_BYTES)
         return 0;
     int64_t before = w->strings.entries.count;
-    plm_status status = plm_intern_add(&w->strings, bytes, count, &id);
+    plm_status status = plm__intern_add(&w->strings, bytes, count, &id);
     if (status != PLM_OK)
         fail(w, status);
     if (w->strings.entries.count > before)
@@ -69,7 +69,7 @@ static uint32_t frame_of(writer *w, plm_frame frame)
     ours.function = string_of(w, frame.function);
     ours.file = string_of(w, frame.file);
     ours.line = frame.line;
-    plm_status status = plm_intern_add(&w->frames, (const char *)&ours, sizeof ours, &number);
+    plm_status status = plm__intern_add(&w->frames, (const char *)&ours, sizeof ours, &number);
     if (status != PLM_OK)
         fail(w, status);
     return number;
@@ -77,19 +77,19 @@ static uint32_t frame_of(writer *w, plm_frame frame)
 
 static void put(writer *w, uint64_t number)
 {
-    plm_packed_add(&w->packed, number);
+    plm__packed_add(&w->packed, number);
 }
 
 static void put_signed(writer *w, int64_t number)
 {
-    plm_packed_add_signed(&w->packed, number);
+    plm__packed_add_signed(&w->packed, number);
 }
 
 /* Writes `"key":"..."` with the list made so far, and begins the next one. */
 static void end_list(writer *w, const char *key)
 {
-    plm_text_add(w->out, ",\"%s\":", key);
-    plm_packed_write(&w->packed, w->out);
+    plm__text_add(w->out, ",\"%s\":", key);
+    plm__packed_write(&w->packed, w->out);
     w->packed.count = 0;
 }
 
@@ -115,9 +115,9 @@ static plm_status rank_sites(writer *w)
 {
     int64_t count = w->t->sites.items.count;
     ranked *list = NULL;
-    PLM_TRY(plm_host_alloc((size_t)(count + 1) * sizeof *w->order, &w->order));
-    PLM_TRY(plm_host_alloc((size_t)(count + 1) * sizeof *w->place, &w->place));
-    PLM_TRY(plm_host_alloc((size_t)(count + 1) * sizeof *list, &list));
+    PLM_TRY(plm__host_alloc((size_t)(count + 1) * sizeof *w->order, &w->order));
+    PLM_TRY(plm__host_alloc((size_t)(count + 1) * sizeof *w->place, &w->place));
+    PLM_TRY(plm__host_alloc((size_t)(count + 1) * sizeof *list, &list));
     for (int64_t i = 0; i < count; i++)
         list[i] = (ranked){w->t->sites.items.items[i].largest_bytes, (uint32_t)i};
     qsort(list, (size_t)count, sizeof *list, largest_first);
@@ -126,7 +126,7 @@ static plm_status rank_sites(writer *w)
         w->order[i] = list[i].index;
         w->place[list[i].index] = (uint32_t)(i < w->site_count ? i : w->site_count);
     }
-    plm_host_free(list);
+    plm__host_free(list);
     return PLM_OK;
 }
 
@@ -189,8 +189,8 @@ static void add_sites(writer *w)
         put_site(w, site_of_place(w, i));
     plm_site rest = sum_of_rest(w);
     put_site(w, &rest);
-    plm_text_add(w->out, ",\"site_count\":%lld,\"sites_left_out\":%lld", (long long)w->site_count,
-                 (long long)(w->t->sites.items.count - w->site_count));
+    plm__text_add(w->out, ",\"site_count\":%lld,\"sites_left_out\":%lld", (long long)w->site_count,
+                  (long long)(w->t->sites.items.count - w->site_count));
     end_list(w, "sites");
     for (int64_t i = 1; i < w->frames.entries.count; i++) {
         plm_frame frame;
@@ -212,44 +212,44 @@ static void add_grouping(writer *w, int k)
 {
     const plm_timeline *t = w->t;
     const plm_grouping *grouping = &t->groupings[k];
-    plm_text_add(w->out, "{\"title\":");
-    plm_escape_add(w->out, k == PLM_GROUPING_ROLE && !t->has_roles
-                               ? "size of block"
-                               : plm_grouping_title((plm_grouping_kind)k, t->recorded));
-    plm_text_add(w->out, ",\"others\":%s,\"labels\":[", grouping->has_others ? "true" : "false");
+    plm__text_add(w->out, "{\"title\":");
+    plm__escape_add(w->out, k == PLM_GROUPING_ROLE && !t->has_roles
+                                ? "size of block"
+                                : plm__grouping_title((plm_grouping_kind)k, t->recorded));
+    plm__text_add(w->out, ",\"others\":%s,\"labels\":[", grouping->has_others ? "true" : "false");
     for (int g = 0; g < grouping->group_count; g++) {
-        plm_text_add(w->out, g ? "," : "");
-        plm_escape_add(w->out, plm_grouping_label(grouping, g));
+        plm__text_add(w->out, g ? "," : "");
+        plm__escape_add(w->out, plm__grouping_label(grouping, g));
     }
-    plm_text_add(w->out, "]");
+    plm__text_add(w->out, "]");
     for (int64_t i = 0; i < w->site_count; i++)
-        put(w, plm_grouping_of_site(grouping, w->order[i]));
+        put(w, plm__grouping_of_site(grouping, w->order[i]));
     put(w, (uint64_t)(grouping->group_count > 0 ? grouping->group_count - 1 : 0));
     end_list(w, "group_of_site");
     size_t last[PLM_GROUPS_MAX] = {0};
     for (int64_t bin = 0; bin < t->bins.count; bin++) {
         for (int g = 0; g < grouping->group_count; g++) {
-            size_t bytes = plm_timeline_group_bytes(t, k, bin, g);
+            size_t bytes = plm__timeline_group_bytes(t, k, bin, g);
             put_signed(w, (int64_t)(bytes - last[g]));
             last[g] = bytes;
         }
     }
     end_list(w, "bins");
-    plm_text_add(w->out, "}");
+    plm__text_add(w->out, "}");
 }
 
 static void add_groupings(writer *w)
 {
-    int first = plm_timeline_first_grouping(w->t);
-    plm_text_add(w->out, ",\"groupings\":[");
+    int first = plm__timeline_first_grouping(w->t);
+    plm__text_add(w->out, ",\"groupings\":[");
     add_grouping(w, first);
     for (int k = 0; k < PLM_GROUPING_COUNT; k++) {
         if (k == first || !is_telling(w->t, k))
             continue;
-        plm_text_add(w->out, ",");
+        plm__text_add(w->out, ",");
         add_grouping(w, k);
     }
-    plm_text_add(w->out, "]");
+    plm__text_add(w->out, "]");
 }
 
 static void add_bins(writer *w)
@@ -264,8 +264,8 @@ static void add_bins(writer *w)
         put_signed(w, (int64_t)(bin->reserved - last.reserved));
         last = *bin;
     }
-    plm_text_add(w->out, ",\"bin_events\":%lld,\"bin_count\":%lld", (long long)t->bin_events,
-                 (long long)t->bins.count);
+    plm__text_add(w->out, ",\"bin_events\":%lld,\"bin_count\":%lld", (long long)t->bin_events,
+                  (long long)t->bins.count);
     end_list(w, "bins");
 }
 
@@ -284,7 +284,7 @@ static void add_steps(writer *w)
         last_event = event;
         last_bytes = bytes;
     }
-    plm_text_add(w->out, ",\"reserved_count\":%lld", (long long)count);
+    plm__text_add(w->out, ",\"reserved_count\":%lld", (long long)count);
     end_list(w, "reserved");
 }
 
@@ -299,7 +299,7 @@ static void add_times(writer *w)
     }
     if (t->event_count > 0) /* the time of the last one, where the stride passes over it */
         put(w, (uint64_t)(t->events[t->event_count - 1].time - last));
-    plm_text_add(w->out, ",\"time_events\":%lld", (long long)stride);
+    plm__text_add(w->out, ",\"time_events\":%lld", (long long)stride);
     end_list(w, "times");
 }
 
@@ -320,8 +320,8 @@ static void add_blocks(writer *w)
         last_birth = block->birth;
         last_address = block->address;
     }
-    plm_text_add(w->out, ",\"block_count\":%lld,\"blocks_in_all\":%lld,\"smallest_block\":%zu",
-                 (long long)t->blocks.count, (long long)t->block_count, t->smallest_kept_bytes);
+    plm__text_add(w->out, ",\"block_count\":%lld,\"blocks_in_all\":%lld,\"smallest_block\":%zu",
+                  (long long)t->blocks.count, (long long)t->block_count, t->smallest_kept_bytes);
     end_list(w, "blocks");
 }
 
@@ -330,7 +330,7 @@ static plm_status add_extents(writer *w)
     const plm_extents *extents = &w->t->extents;
     int64_t count = extents->items.count;
     ranked *list = NULL;
-    PLM_TRY(plm_host_alloc((size_t)(count + 1) * sizeof *list, &list));
+    PLM_TRY(plm__host_alloc((size_t)(count + 1) * sizeof *list, &list));
     for (int64_t i = 0; i < count; i++)
         list[i] = (ranked){extents->items.items[i].bytes, (uint32_t)i};
     qsort(list, (size_t)count, sizeof *list, largest_first);
@@ -348,9 +348,9 @@ static plm_status add_extents(writer *w)
         put(w, extent->expandable);
         last_address = extent->address;
     }
-    plm_host_free(list);
-    plm_text_add(w->out, ",\"segment_count\":%lld,\"segments_left_out\":%lld", (long long)count,
-                 (long long)(extents->items.count - count));
+    plm__host_free(list);
+    plm__text_add(w->out, ",\"segment_count\":%lld,\"segments_left_out\":%lld", (long long)count,
+                  (long long)(extents->items.count - count));
     end_list(w, "segments");
     return PLM_OK;
 }
@@ -359,8 +359,8 @@ static void add_instant(writer *w, int64_t index)
 {
     const plm_event *event = &w->t->events[index];
     if (event->kind == PLM_EVENT_MARK) {
-        plm_text_add(w->out, "{\"event\":%lld,\"label\":%u}", (long long)index,
-                     string_of(w, event->label));
+        plm__text_add(w->out, "{\"event\":%lld,\"label\":%u}", (long long)index,
+                      string_of(w, event->label));
         return;
     }
     int64_t count;
@@ -371,74 +371,75 @@ static void add_instant(writer *w, int64_t index)
     plm_text who = {0};
     plm__page_add_site(&who, w->t->trace, &key);
     fail(w, who.status);
-    plm_text_add(w->out, "{\"event\":%lld,\"asked\":%zu,\"free\":%zu,\"who\":", (long long)index,
-                 event->bytes_asked, event->bytes_taken);
-    plm_escape_add_bytes(w->out, who.items, who.count);
-    plm_text_add(w->out, "}");
-    plm_text_fini(&who);
+    plm__text_add(w->out, "{\"event\":%lld,\"asked\":%zu,\"free\":%zu,\"who\":", (long long)index,
+                  event->bytes_asked, event->bytes_taken);
+    plm__escape_add_bytes(w->out, who.items, who.count);
+    plm__text_add(w->out, "}");
+    plm__text_fini(&who);
 }
 
 static void add_instants(writer *w, const char *key, plm_event_kind kind)
 {
     int64_t count = 0;
-    plm_text_add(w->out, ",\"%s\":[", key);
+    plm__text_add(w->out, ",\"%s\":[", key);
     for (int64_t i = 0; i < w->t->event_count && count < INSTANTS_MAX; i++) {
         if (w->t->events[i].kind != kind)
             continue;
-        plm_text_add(w->out, count++ ? "," : "");
+        plm__text_add(w->out, count++ ? "," : "");
         add_instant(w, i);
     }
-    plm_text_add(w->out, "]");
+    plm__text_add(w->out, "]");
 }
 
 static void add_tables(writer *w)
 {
-    plm_text_add(w->out, ",\"roles\":[");
+    plm__text_add(w->out, ",\"roles\":[");
     for (int i = 0; i < PLM_ROLE_COUNT; i++)
-        plm_text_add(w->out, "%s\"%s\"", i ? "," : "", plm_role_text((plm_role)i));
-    plm_text_add(w->out, "],\"dtypes\":[");
+        plm__text_add(w->out, "%s\"%s\"", i ? "," : "", plm_role_text((plm_role)i));
+    plm__text_add(w->out, "],\"dtypes\":[");
     for (int i = 0; i < PLM_DTYPE_COUNT; i++)
-        plm_text_add(w->out, "%s\"%s\"", i ? "," : "", plm_dtype_text((plm_dtype)i));
-    plm_text_add(w->out, "],\"unknown\":[");
+        plm__text_add(w->out, "%s\"%s\"", i ? "," : "", plm_dtype_text((plm_dtype)i));
+    plm__text_add(w->out, "],\"unknown\":[");
     for (uint32_t i = 0; i <= PLM_SITE_SIZE_CLASSES; i++)
-        plm_text_add(w->out, "%s\"%s\"", i ? "," : "", plm_site_unknown_text(i));
-    plm_text_add(w->out, "],\"strings\":[");
+        plm__text_add(w->out, "%s\"%s\"", i ? "," : "", plm__site_unknown_text(i));
+    plm__text_add(w->out, "],\"strings\":[");
     for (int64_t i = 0; i < w->strings.entries.count; i++) {
-        plm_text_add(w->out, i ? "," : "");
-        plm_escape_add_bytes(w->out, w->strings.entries.items[i].bytes,
-                             w->strings.entries.items[i].count);
+        plm__text_add(w->out, i ? "," : "");
+        plm__escape_add_bytes(w->out, w->strings.entries.items[i].bytes,
+                              w->strings.entries.items[i].count);
     }
-    plm_text_add(w->out, "]");
+    plm__text_add(w->out, "]");
 }
 
 static void add_summary(writer *w)
 {
     const plm_timeline *t = w->t;
-    plm_text_add(w->out, "{\"name\":");
-    plm_escape_add(w->out, w->source->name ? w->source->name : "");
-    plm_text_add(w->out, ",\"settings\":");
-    plm_escape_add(w->out, w->source->settings ? w->source->settings : "");
-    plm_text_add(w->out, ",\"timed\":%s,\"recorded\":%s,\"carried_in\":%lld,\"event_count\":%lld",
-                 w->source->timed ? "true" : "false", t->recorded ? "true" : "false",
-                 (long long)w->source->carried_in, (long long)t->event_count);
-    plm_text_add(w->out, ",\"start_ms\":%lld",
-                 t->event_count && w->source->timed ? (long long)(t->events[0].time / 1000000) : 0);
-    plm_text_add(w->out,
-                 ",\"peak_event\":%lld,\"peak_bytes\":%zu,\"peak_asked_bytes\":%zu"
-                 ",\"peak_blocks\":%lld,\"reserved_peak_bytes\":%zu,\"reserved_at_peak_bytes\":%zu"
-                 ",\"end_bytes\":%zu,\"end_blocks\":%lld,\"oom_count\":%lld,\"mark_count\":%lld",
-                 (long long)t->peak.event, t->peak.bytes_taken, t->peak.bytes_asked,
-                 (long long)t->peak_blocks, t->reserved_peak, t->reserved_at_peak, t->end_bytes,
-                 (long long)t->end_blocks, (long long)t->oom_count, (long long)t->mark_count);
-    plm_text_add(w->out, ",\"story\":[");
+    plm__text_add(w->out, "{\"name\":");
+    plm__escape_add(w->out, w->source->name ? w->source->name : "");
+    plm__text_add(w->out, ",\"settings\":");
+    plm__escape_add(w->out, w->source->settings ? w->source->settings : "");
+    plm__text_add(w->out, ",\"timed\":%s,\"recorded\":%s,\"carried_in\":%lld,\"event_count\":%lld",
+                  w->source->timed ? "true" : "false", t->recorded ? "true" : "false",
+                  (long long)w->source->carried_in, (long long)t->event_count);
+    plm__text_add(w->out, ",\"start_ms\":%lld",
+                  t->event_count && w->source->timed ? (long long)(t->events[0].time / 1000000)
+                                                     : 0);
+    plm__text_add(w->out,
+                  ",\"peak_event\":%lld,\"peak_bytes\":%zu,\"peak_asked_bytes\":%zu"
+                  ",\"peak_blocks\":%lld,\"reserved_peak_bytes\":%zu,\"reserved_at_peak_bytes\":%zu"
+                  ",\"end_bytes\":%zu,\"end_blocks\":%lld,\"oom_count\":%lld,\"mark_count\":%lld",
+                  (long long)t->peak.event, t->peak.bytes_taken, t->peak.bytes_asked,
+                  (long long)t->peak_blocks, t->reserved_peak, t->reserved_at_peak, t->end_bytes,
+                  (long long)t->end_blocks, (long long)t->oom_count, (long long)t->mark_count);
+    plm__text_add(w->out, ",\"story\":[");
     plm__page_add_story(w->out, t, w->source);
-    plm_text_add(w->out, "]");
+    plm__text_add(w->out, "]");
 }
 
 static plm_status add_all(writer *w)
 {
-    PLM_TRY(plm_intern_init(&w->strings));
-    PLM_TRY(plm_intern_init(&w->frames));
+    PLM_TRY(plm__intern_init(&w->strings));
+    PLM_TRY(plm__intern_init(&w->frames));
     PLM_TRY(rank_sites(w));
     add_summary(w);
     add_sites(w);
@@ -451,7 +452,7 @@ static plm_status add_all(writer *w)
     add_instants(w, "failures", PLM_EVENT_OUT_OF_MEMORY);
     add_instants(w, "marks", PLM_EVENT_MARK);
     add_tables(w);
-    plm_text_add(w->out, "}");
+    plm__text_add(w->out, "}");
     return PLM_OK;
 }
 
@@ -462,9 +463,9 @@ void plm__page_add_source(plm_text *out, const plm_timeline *timeline,
     plm_status status = add_all(&w);
     if (status != PLM_OK)
         fail(&w, status);
-    plm_text_fini(&w.packed);
-    plm_intern_fini(&w.strings);
-    plm_intern_fini(&w.frames);
-    plm_host_free(w.order);
-    plm_host_free(w.place);
+    plm__text_fini(&w.packed);
+    plm__intern_fini(&w.strings);
+    plm__intern_fini(&w.frames);
+    plm__host_free(w.order);
+    plm__host_free(w.place);
 }

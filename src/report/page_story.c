@@ -16,7 +16,7 @@ void plm__page_add_count(plm_text *out, int64_t count)
     int length = snprintf(digits, sizeof digits, "%lld", (long long)count);
     for (int i = 0; i < length; i++) {
         bool comma = i > 0 && digits[i - 1] != '-' && (length - i) % 3 == 0;
-        plm_text_add(out, "%s%c", comma ? "," : "", digits[i]);
+        plm__text_add(out, "%s%c", comma ? "," : "", digits[i]);
     }
 }
 
@@ -26,37 +26,37 @@ void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_site_ke
     const char *op = plm_trace_text(trace, owner->op), *name = plm_trace_text(trace, owner->name);
     const char *layer = plm_trace_text(trace, owner->layer);
     if (owner->frames >= 0 && op[0])
-        plm_text_add(out, "%s", op);
+        plm__text_add(out, "%s", op);
     else if (layer[0] || name[0] || op[0])
-        plm_text_add(out, "%s%s%s", layer, layer[0] ? " " : "", name[0] ? name : op);
+        plm__text_add(out, "%s%s%s", layer, layer[0] ? " " : "", name[0] ? name : op);
     else
-        plm_text_add(out, "%s",
-                     owner->role < 0 ? plm_site_unknown_text(site->size_class)
-                                     : plm_role_text((plm_role)owner->role));
+        plm__text_add(out, "%s",
+                      owner->role < 0 ? plm__site_unknown_text(site->size_class)
+                                      : plm_role_text((plm_role)owner->role));
 }
 
 static void add_size(plm_text *out, size_t bytes)
 {
     char text[PLM_SIZE_TEXT];
-    plm_text_add(out, "%s", plm_size_format(bytes, text));
+    plm__text_add(out, "%s", plm_size_format(bytes, text));
 }
 
 static void add_share(plm_text *out, size_t part, size_t whole)
 {
-    plm_text_add(out, "%.0f %%", whole > 0 ? 100.0 * (double)part / (double)whole : 0.0);
+    plm__text_add(out, "%.0f %%", whole > 0 ? 100.0 * (double)part / (double)whole : 0.0);
 }
 
 /* "event 71,204 of 85,311 (3.420 s in)" */
 static void add_instant(plm_text *out, const plm_timeline *t, const plm_export_source *source,
                         int64_t event)
 {
-    plm_text_add(out, "event ");
+    plm__text_add(out, "event ");
     plm__page_add_count(out, event);
-    plm_text_add(out, " of ");
+    plm__text_add(out, " of ");
     plm__page_add_count(out, t->event_count);
     if (source->timed)
-        plm_text_add(out, ", %.3f s in",
-                     (double)(t->events[event].time - t->events[0].time) * 1e-9);
+        plm__text_add(out, ", %.3f s in",
+                      (double)(t->events[event].time - t->events[0].time) * 1e-9);
 }
 
 /* The mark that the instant follows: a program of a plan, a step. */
@@ -66,7 +66,7 @@ static void add_mark(plm_text *out, const plm_timeline *t, int64_t event)
     while (i >= 0 && t->events[i].kind != PLM_EVENT_MARK)
         i--;
     if (i >= 0)
-        plm_text_add(out, ", in %s", plm_trace_text(t->trace, t->events[i].label));
+        plm__text_add(out, ", in %s", plm_trace_text(t->trace, t->events[i].label));
 }
 
 static void add_event_site(plm_text *out, const plm_timeline *t, const plm_event *event)
@@ -82,25 +82,25 @@ static void add_event_site(plm_text *out, const plm_timeline *t, const plm_event
 static void tell_peak(plm_text *out, const plm_timeline *t, const plm_export_source *source)
 {
     if (t->peak.event < 0) {
-        plm_text_add(out, "No block is told of: there is no peak to find.");
+        plm__text_add(out, "No block is told of: there is no peak to find.");
         return;
     }
     if (source->carried_in >= t->event_count) {
-        plm_text_add(out, "No history was recorded, so there is no peak to find: this is one "
-                          "instant, the state of the snapshot.");
+        plm__text_add(out, "No history was recorded, so there is no peak to find: this is one "
+                           "instant, the state of the snapshot.");
         return;
     }
     const plm_event *event = &t->events[t->peak.event];
-    plm_text_add(out, "Memory peaks at ");
+    plm__text_add(out, "Memory peaks at ");
     add_size(out, t->peak.bytes_taken);
-    plm_text_add(out, " at ");
+    plm__text_add(out, " at ");
     add_instant(out, t, source, t->peak.event);
     add_mark(out, t, t->peak.event);
-    plm_text_add(out, ", when ");
+    plm__text_add(out, ", when ");
     add_event_site(out, t, event);
-    plm_text_add(out, " takes ");
+    plm__text_add(out, " takes ");
     add_size(out, event->bytes_taken);
-    plm_text_add(out, ".");
+    plm__text_add(out, ".");
 }
 
 /* The groups that hold most at the peak; `taken` marks those already told. */
@@ -109,51 +109,51 @@ static int next_holder(const plm_timeline *t, int grouping, int64_t bin, const b
     const plm_grouping *groups = &t->groupings[grouping];
     int best = -1;
     for (int g = 0; g < groups->group_count - groups->has_others; g++)
-        if (!taken[g] && plm_timeline_group_bytes(t, grouping, bin, g) > 0 &&
-            (best < 0 || plm_timeline_group_bytes(t, grouping, bin, g) >
-                             plm_timeline_group_bytes(t, grouping, bin, best)))
+        if (!taken[g] && plm__timeline_group_bytes(t, grouping, bin, g) > 0 &&
+            (best < 0 || plm__timeline_group_bytes(t, grouping, bin, g) >
+                             plm__timeline_group_bytes(t, grouping, bin, best)))
             best = g;
     return best;
 }
 
 static void tell_holders(plm_text *out, const plm_timeline *t)
 {
-    int grouping = plm_timeline_first_grouping(t);
+    int grouping = plm__timeline_first_grouping(t);
     int64_t bin = t->peak.event / t->bin_events;
     bool taken[PLM_GROUPS_MAX] = {false};
     plm__page_add_count(out, t->peak_blocks);
-    plm_text_add(out, " block%s live then. Most is held by", t->peak_blocks == 1 ? "" : "s");
+    plm__text_add(out, " block%s live then. Most is held by", t->peak_blocks == 1 ? "" : "s");
     for (int i = 0; i < HOLDERS_MAX; i++) {
         int group = next_holder(t, grouping, bin, taken);
         if (group < 0)
             break;
-        size_t bytes = plm_timeline_group_bytes(t, grouping, bin, group);
+        size_t bytes = plm__timeline_group_bytes(t, grouping, bin, group);
         taken[group] = true;
-        plm_text_add(out, "%s %s (", i == 0 ? "" : ",",
-                     plm_grouping_label(&t->groupings[grouping], group));
+        plm__text_add(out, "%s %s (", i == 0 ? "" : ",",
+                      plm__grouping_label(&t->groupings[grouping], group));
         add_size(out, bytes);
-        plm_text_add(out, ", ");
+        plm__text_add(out, ", ");
         add_share(out, bytes, t->peak.bytes_taken);
-        plm_text_add(out, ")");
+        plm__text_add(out, ")");
     }
-    plm_text_add(out, ".");
+    plm__text_add(out, ".");
 }
 
 static void tell_reserved(plm_text *out, const plm_timeline *t)
 {
     size_t unused = t->reserved_at_peak - t->peak.bytes_taken;
-    plm_text_add(out, "At the peak ");
+    plm__text_add(out, "At the peak ");
     add_size(out, t->reserved_at_peak);
-    plm_text_add(out, " were reserved, of which ");
+    plm__text_add(out, " were reserved, of which ");
     add_size(out, unused);
-    plm_text_add(out, " (");
+    plm__text_add(out, " (");
     add_share(out, unused, t->reserved_at_peak);
-    plm_text_add(out, ") held no live block");
+    plm__text_add(out, ") held no live block");
     if (t->reserved_peak - t->reserved_at_peak > t->reserved_peak / 100) {
-        plm_text_add(out, "; reserved rose to ");
+        plm__text_add(out, "; reserved rose to ");
         add_size(out, t->reserved_peak);
     }
-    plm_text_add(out, ".");
+    plm__text_add(out, ".");
 }
 
 static void tell_failures(plm_text *out, const plm_timeline *t, const plm_export_source *source)
@@ -162,38 +162,38 @@ static void tell_failures(plm_text *out, const plm_timeline *t, const plm_export
     while (t->events[i].kind != PLM_EVENT_OUT_OF_MEMORY)
         i++;
     plm__page_add_count(out, t->oom_count);
-    plm_text_add(out, " request%s failed for want of memory. The first, of ",
-                 t->oom_count == 1 ? "" : "s");
+    plm__text_add(out, " request%s failed for want of memory. The first, of ",
+                  t->oom_count == 1 ? "" : "s");
     add_size(out, t->events[i].bytes_asked);
-    plm_text_add(out, " by ");
+    plm__text_add(out, " by ");
     add_event_site(out, t, &t->events[i]);
-    plm_text_add(out, ", came at ");
+    plm__text_add(out, ", came at ");
     add_instant(out, t, source, i);
-    plm_text_add(out, ".");
+    plm__text_add(out, ".");
 }
 
 static void tell_end(plm_text *out, const plm_timeline *t)
 {
-    plm_text_add(out, "At the end ");
+    plm__text_add(out, "At the end ");
     plm__page_add_count(out, t->end_blocks);
-    plm_text_add(out, " block%s still live: ", t->end_blocks == 1 ? " is" : "s are");
+    plm__text_add(out, " block%s still live: ", t->end_blocks == 1 ? " is" : "s are");
     add_size(out, t->end_bytes);
-    plm_text_add(out, ".");
+    plm__text_add(out, ".");
 }
 
 static void tell_limits(plm_text *out, const plm_timeline *t, const plm_export_source *source)
 {
     if (source->carried_in > 0 && source->carried_in < t->event_count) {
-        plm_text_add(out, "Recording began late: the first ");
+        plm__text_add(out, "Recording began late: the first ");
         plm__page_add_count(out, source->carried_in);
-        plm_text_add(out, " events stand for blocks that lived already. ");
+        plm__text_add(out, " events stand for blocks that lived already. ");
     }
     if (t->smallest_kept_bytes > 0) {
-        plm_text_add(out, "Of ");
+        plm__text_add(out, "Of ");
         plm__page_add_count(out, t->block_count);
-        plm_text_add(out, " blocks, those under ");
+        plm__text_add(out, " blocks, those under ");
         add_size(out, t->smallest_kept_bytes);
-        plm_text_add(out, " are told in sums only.");
+        plm__text_add(out, " are told in sums only.");
     }
 }
 
@@ -203,8 +203,8 @@ static void end_sentence(plm_text *sentence, plm_text *out, bool first)
     if (out->status == PLM_OK)
         out->status = sentence->status;
     if (sentence->count > 0) {
-        plm_text_add(out, first ? "" : ",");
-        plm_escape_add_bytes(out, sentence->items, sentence->count);
+        plm__text_add(out, first ? "" : ",");
+        plm__escape_add_bytes(out, sentence->items, sentence->count);
     }
     sentence->count = 0;
 }
@@ -233,5 +233,5 @@ void plm__page_add_story(plm_text *out, const plm_timeline *timeline,
     }
     tell_limits(&sentence, timeline, source);
     end_sentence(&sentence, out, false);
-    plm_text_fini(&sentence);
+    plm__text_fini(&sentence);
 }

@@ -31,40 +31,40 @@ typedef struct writer {
 
 static plm_status write_gathered(writer *w, int64_t from_bytes)
 {
-    PLM_TRY(plm_text_status(&w->out));
+    PLM_TRY(plm__text_status(&w->out));
     if (w->out.count < from_bytes)
         return PLM_OK;
-    PLM_TRY(plm_file_append(&w->file, w->out.items, (size_t)w->out.count));
+    PLM_TRY(plm__file_append(&w->file, w->out.items, (size_t)w->out.count));
     w->out.count = 0;
     return PLM_OK;
 }
 
 static void begin(writer *w, char phase, int track)
 {
-    plm_text_add(&w->out, "%s{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", w->started ? ",\n" : "", phase,
-                 w->process, track);
+    plm__text_add(&w->out, "%s{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", w->started ? ",\n" : "", phase,
+                  w->process, track);
     w->started = true;
 }
 
 /* Nanoseconds from the first event. */
 static void add_time(writer *w, const char *key, int64_t ns)
 {
-    plm_text_add(&w->out, ",\"%s\":%lld.%03d", key, (long long)(ns / 1000), (int)(ns % 1000));
+    plm__text_add(&w->out, ",\"%s\":%lld.%03d", key, (long long)(ns / 1000), (int)(ns % 1000));
 }
 
 static void add_name(writer *w, const char *name)
 {
-    plm_text_add(&w->out, ",\"name\":");
-    plm_escape_add(&w->out, name);
+    plm__text_add(&w->out, ",\"name\":");
+    plm__escape_add(&w->out, name);
 }
 
 static void name_track(writer *w, const char *what, int track, const char *name)
 {
     begin(w, 'M', track);
     add_name(w, what);
-    plm_text_add(&w->out, ",\"args\":{\"name\":");
-    plm_escape_add(&w->out, name);
-    plm_text_add(&w->out, "}}");
+    plm__text_add(&w->out, ",\"args\":{\"name\":");
+    plm__escape_add(&w->out, name);
+    plm__text_add(&w->out, "}}");
 }
 
 static void add_counter(writer *w, const char *name, int64_t ns, size_t bytes)
@@ -72,7 +72,7 @@ static void add_counter(writer *w, const char *name, int64_t ns, size_t bytes)
     begin(w, 'C', 0);
     add_name(w, name);
     add_time(w, "ts", ns);
-    plm_text_add(&w->out, ",\"args\":{\"bytes\":%zu}}", bytes);
+    plm__text_add(&w->out, ",\"args\":{\"bytes\":%zu}}", bytes);
 }
 
 static void add_slice(writer *w, int track, const char *name, int64_t from, int64_t to)
@@ -81,7 +81,7 @@ static void add_slice(writer *w, int track, const char *name, int64_t from, int6
     add_name(w, name);
     add_time(w, "ts", from);
     add_time(w, "dur", to - from);
-    plm_text_add(&w->out, "}");
+    plm__text_add(&w->out, "}");
 }
 
 static void add_failure(writer *w, const plm_event *event, int64_t ns)
@@ -89,8 +89,8 @@ static void add_failure(writer *w, const plm_event *event, int64_t ns)
     begin(w, 'i', 0);
     add_name(w, "out of memory");
     add_time(w, "ts", ns);
-    plm_text_add(&w->out, ",\"s\":\"p\",\"args\":{\"asked_bytes\":%zu,\"free_bytes\":%zu}}",
-                 event->bytes_asked, event->bytes_taken);
+    plm__text_add(&w->out, ",\"s\":\"p\",\"args\":{\"asked_bytes\":%zu,\"free_bytes\":%zu}}",
+                  event->bytes_asked, event->bytes_taken);
 }
 
 /* The event after the last one that shares the time of `index`. */
@@ -200,42 +200,42 @@ static plm_status tell_source(writer *w, const plm_export_source *source, int pr
     name_track(w, "process_name", 0, source->name ? source->name : "memory");
     name_track(w, "thread_name", MARKS_TRACK, "marks");
     name_track(w, "thread_name", OPERATIONS_TRACK, "operations");
-    plm_status status = plm_extents_init(source, &w->extents);
+    plm_status status = plm__extents_init(source, &w->extents);
     if (status == PLM_OK)
         status = tell_events(w);
     if (status == PLM_OK)
         status = tell_slices(w);
     if (status == PLM_OK)
         status = tell_marks(w);
-    plm_extents_fini(&w->extents);
+    plm__extents_fini(&w->extents);
     return status;
 }
 
 static plm_status write_all(writer *w, const plm_export_source *sources, int64_t count)
 {
-    plm_text_add(&w->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    plm__text_add(&w->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     for (int64_t i = 0; i < count; i++)
         PLM_TRY(tell_source(w, &sources[i], (int)i + 1));
-    plm_text_add(&w->out, "\n]}\n");
+    plm__text_add(&w->out, "\n]}\n");
     return write_gathered(w, 0);
 }
 
 plm_status plm_export_perfetto(const char *path, const plm_export_source *sources, int64_t count)
 {
     writer w = {0};
-    PLM_TRY(plm_file_begin(path, &w.file));
+    PLM_TRY(plm__file_begin(path, &w.file));
     plm_status status = write_all(&w, sources, count);
-    plm_text_fini(&w.out);
+    plm__text_fini(&w.out);
     if (status == PLM_OK)
-        return plm_file_finish(&w.file);
-    plm_file_abandon(&w.file);
+        return plm__file_finish(&w.file);
+    plm__file_abandon(&w.file);
     return status;
 }
 
 plm_status plm_export_check(const char *path)
 {
     plm_file_writer file;
-    PLM_TRY(plm_file_begin(path, &file));
-    plm_file_abandon(&file);
+    PLM_TRY(plm__file_begin(path, &file));
+    plm__file_abandon(&file);
     return PLM_OK;
 }

@@ -23,38 +23,38 @@ typedef struct profile_page {
 
 static void add_heading(const profile_page *page, const char *text)
 {
-    plm_text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
-                 page->table.colour ? "\x1b[0m" : "");
+    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
+                  page->table.colour ? "\x1b[0m" : "");
 }
 
 static void render(const profile_page *page, plm_table *table)
 {
-    plm_status status = plm_table_render(table, page->table, page->out);
+    plm_status status = plm__table_render(table, page->table, page->out);
     if (status != PLM_OK)
         page->out->status = status;
-    plm_table_fini(table);
-    plm_text_add(page->out, "\n");
+    plm__table_fini(table);
+    plm__text_add(page->out, "\n");
 }
 
 /* Frees the words. */
 static void wrap(const profile_page *page, plm_text *words)
 {
-    if (plm_text_status(words) != PLM_OK)
-        page->out->status = plm_text_status(words);
+    if (plm__text_status(words) != PLM_OK)
+        page->out->status = plm__text_status(words);
     else if (words->count > 0)
-        plm_text_wrap(page->out, words->items, page->columns, 0);
-    plm_text_fini(words);
+        plm__text_wrap(page->out, words->items, page->columns, 0);
+    plm__text_fini(words);
 }
 
 /* "1.23 s", "45.6 ms", "789 us" */
 static const char *time_text(double ns, char text[24])
 {
     if (ns >= 1e9)
-        plm_print(text, 24, "%.2f s", ns * 1e-9);
+        plm__print(text, 24, "%.2f s", ns * 1e-9);
     else if (ns >= 1e6)
-        plm_print(text, 24, "%.1f ms", ns * 1e-6);
+        plm__print(text, 24, "%.1f ms", ns * 1e-6);
     else
-        plm_print(text, 24, "%.0f us", ns * 1e-3);
+        plm__print(text, 24, "%.0f us", ns * 1e-3);
     return text;
 }
 
@@ -71,16 +71,16 @@ static void add_head(const profile_page *page, const char *model)
     char step[24], title[200];
     plm_text words = {0};
     double tokens = (double)plan.batch * (double)plan.sequence;
-    plm_print(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
-              time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
+    plm__print(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
+               time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
     add_heading(page, title);
-    plm_text_add(&words, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
-                 (long long)plan.batch, (long long)plan.strategy.micro_batch,
-                 (long long)plan.sequence, plm_attention_text(plan.strategy.attention),
-                 plm_dtype_text(plan.strategy.precision));
+    plm__text_add(&words, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
+                  (long long)plan.batch, (long long)plan.strategy.micro_batch,
+                  (long long)plan.sequence, plm_attention_text(plan.strategy.attention),
+                  plm_dtype_text(plan.strategy.precision));
     if (plan.step_seconds > 0)
-        plm_text_add(&words, "; predicted %s, %+.0f %%", time_text(plan.step_seconds * 1e9, step),
-                     100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
+        plm__text_add(&words, "; predicted %s, %+.0f %%", time_text(plan.step_seconds * 1e9, step),
+                      100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
     wrap(page, &words);
 }
 
@@ -94,14 +94,14 @@ static void add_peak(const profile_page *page)
     for (int64_t i = 0; i < count; i++) {
         if (!rows[i].is_peak)
             continue;
-        plm_text_add(&words, "the transient region is fullest, %s, while %s %s runs",
-                     plm_size_format(rows[i].live_bytes, live), rows[i].layer, rows[i].op);
+        plm__text_add(&words, "the transient region is fullest, %s, while %s %s runs",
+                      plm_size_format(rows[i].live_bytes, live), rows[i].layer, rows[i].op);
         if (rows[i].made_bytes > 0)
-            plm_text_add(&words, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
+            plm__text_add(&words, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
         break;
     }
     wrap(page, &words);
-    plm_text_add(page->out, "\n");
+    plm__text_add(page->out, "\n");
 }
 
 /* "12 blocks" or the layer, then the label when it is not the operation's own name. */
@@ -115,18 +115,18 @@ static void add_place(plm_table *table, const plm__profile_sum *sum)
         snprintf(where, sizeof where, "%.40s",
                  row->layer[0] ? row->layer : plm_program_text(row->program));
     bool named = strcmp(row->label, row->op) != 0;
-    plm_table_cell(table, "%s%s%s", where, named ? " " : "", named ? row->label : "");
+    plm__table_cell(table, "%s%s%s", where, named ? " " : "", named ? row->label : "");
 }
 
 /* GFLOP/s or GB/s, whichever the operation is more about. */
 static void add_rate(plm_table *table, const plm__profile_sum *sum)
 {
     if (sum->ns <= 0)
-        plm_table_cell(table, "%s", "");
+        plm__table_cell(table, "%s", "");
     else if (sum->flops > 8 * sum->bytes)
-        plm_table_cell(table, "%.1f GFLOP/s", sum->flops / sum->ns);
+        plm__table_cell(table, "%.1f GFLOP/s", sum->flops / sum->ns);
     else
-        plm_table_cell(table, "%.1f GB/s", sum->bytes / sum->ns);
+        plm__table_cell(table, "%.1f GB/s", sum->bytes / sum->ns);
 }
 
 static double share_of(const profile_page *page, const plm__profile_sum *sum)
@@ -172,31 +172,31 @@ static void add_measure(const profile_page *page, plm_table *table, measure m,
         add_place(table, sum);
         break;
     case OPERATION:
-        plm_table_cell(table, "%s", sum->row->op);
+        plm__table_cell(table, "%s", sum->row->op);
         break;
     case TIMES:
-        plm_table_cell(table, "%lld", (long long)sum->blocks);
+        plm__table_cell(table, "%lld", (long long)sum->blocks);
         break;
     case RATE:
         add_rate(table, sum);
         break;
     case TIME:
-        plm_table_cell(table, "%s", time_text(sum->ns, text));
+        plm__table_cell(table, "%s", time_text(sum->ns, text));
         break;
     case KEPT:
-        plm_table_cell(table, "%s", bytes_text(sum->kept_bytes, text));
+        plm__table_cell(table, "%s", bytes_text(sum->kept_bytes, text));
         break;
     case MADE:
-        plm_table_cell(table, "%s", bytes_text(sum->made_bytes, text));
+        plm__table_cell(table, "%s", bytes_text(sum->made_bytes, text));
         break;
     case SHARE:
-        plm_table_cell(table, "%.1f %%", 100 * share_of(page, sum));
+        plm__table_cell(table, "%.1f %%", 100 * share_of(page, sum));
         break;
     case BAR:
-        plm_table_bar(table, share_of(page, sum));
+        plm__table_bar(table, share_of(page, sum));
         break;
     case SHAPE:
-        plm_table_cell(table, "%s", sum->row->shape);
+        plm__table_cell(table, "%s", sum->row->shape);
         break;
     }
 }
@@ -209,17 +209,17 @@ static void add_operations(const profile_page *page, const plm__profile_sums *su
     for (int m = 0; m < MEASURE_COUNT; m++)
         if (is_shown(page, (measure)m))
             columns[shown++] = measures[m].column;
-    plm_table_init(&table, columns, shown);
+    plm__table_init(&table, columns, shown);
     for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
-        plm_table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_row(&table, PLM_TABLE_PLAIN);
         for (int m = 0; m < MEASURE_COUNT; m++)
             if (is_shown(page, (measure)m))
                 add_measure(page, &table, (measure)m, &sums->list.items[i]);
     }
     render(page, &table);
     if (sums->list.count > page->rows)
-        plm_text_add(page->out, "  and %lld more; --rows shows them\n\n",
-                     (long long)(sums->list.count - page->rows));
+        plm__text_add(page->out, "  and %lld more; --rows shows them\n\n",
+                      (long long)(sums->list.count - page->rows));
 }
 
 static void add_layers(const profile_page *page, const plm__profile_sums *sums)
@@ -235,20 +235,20 @@ static void add_layers(const profile_page *page, const plm__profile_sums *sums)
     };
     plm_table table;
     char live[PLM_SIZE_TEXT];
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
         const plm__profile_sum *sum = &sums->list.items[i];
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_table_cell(&table, "%s",
-                       sum->row->layer[0] ? sum->row->layer : plm_program_text(sum->row->program));
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%s",
+                        sum->row->layer[0] ? sum->row->layer : plm_program_text(sum->row->program));
         for (int m = TIME; m <= BAR; m++)
             add_measure(page, &table, (measure)m, sum);
-        plm_table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
+        plm__table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
     }
     render(page, &table);
     if (sums->list.count > page->rows)
-        plm_text_add(page->out, "  and %lld more; --rows shows them\n\n",
-                     (long long)(sums->list.count - page->rows));
+        plm__text_add(page->out, "  and %lld more; --rows shows them\n\n",
+                      (long long)(sums->list.count - page->rows));
 }
 
 static void add_all(profile_page *page, const char *model, const plm__profile_sums *operations,
@@ -260,11 +260,11 @@ static void add_all(profile_page *page, const char *model, const plm__profile_su
     add_peak(page);
     add_operations(page, operations);
     add_layers(page, layers);
-    plm_text_wrap(page->out,
-                  "time: of an update, each operation by its fastest run; kept: waits for the "
-                  "backward; made: begins to live there, of one micro-batch; times: in one "
-                  "micro-batch",
-                  page->columns, 0);
+    plm__text_wrap(page->out,
+                   "time: of an update, each operation by its fastest run; kept: waits for the "
+                   "backward; made: begins to live there, of one micro-batch; times: in one "
+                   "micro-batch",
+                   page->columns, 0);
 }
 
 plm_status plm_report_profile_text(const plm_profile *profile, const char *model,
@@ -285,11 +285,11 @@ plm_status plm_report_profile_text(const plm_profile *profile, const char *model
     PLM_TRY_DONE(plm__profile_gather(profile, false, order, &operations));
     PLM_TRY_DONE(plm__profile_gather(profile, true, order, &layers));
     add_all(&page, model, &operations, &layers);
-    PLM_TRY_DONE(plm_text_status(&out));
+    PLM_TRY_DONE(plm__text_status(&out));
     *text = out.items;
     out = (plm_text){0};
 done:
-    plm_text_fini(&out);
+    plm__text_fini(&out);
     plm__profile_sums_free(&operations);
     plm__profile_sums_free(&layers);
     return status;

@@ -5,24 +5,24 @@
 
 #include <string.h>
 
-plm_status plm_sites_init(plm_sites *sites, const plm_trace *trace)
+plm_status plm__sites_init(plm_sites *sites, const plm_trace *trace)
 {
     int64_t owner_count;
     plm_trace_owners(trace, &owner_count);
     *sites = (plm_sites){0};
-    PLM_TRY(plm_intern_init(&sites->keys));
-    plm_status status = plm_host_alloc((size_t)(owner_count + 1) * sizeof *sites->site_of_owner,
-                                       &sites->site_of_owner);
+    PLM_TRY(plm__intern_init(&sites->keys));
+    plm_status status = plm__host_alloc((size_t)(owner_count + 1) * sizeof *sites->site_of_owner,
+                                        &sites->site_of_owner);
     if (status != PLM_OK)
-        plm_sites_fini(sites);
+        plm__sites_fini(sites);
     return status;
 }
 
-void plm_sites_fini(plm_sites *sites)
+void plm__sites_fini(plm_sites *sites)
 {
     PLM_ARRAY_FREE(&sites->items);
-    plm_intern_fini(&sites->keys);
-    plm_host_free(sites->site_of_owner);
+    plm__intern_fini(&sites->keys);
+    plm__host_free(sites->site_of_owner);
     *sites = (plm_sites){0};
 }
 
@@ -32,7 +32,7 @@ static const size_t size_floors[] = {
 #undef SIZE_ROW
 };
 
-const char *plm_site_unknown_text(uint32_t size_class)
+const char *plm__site_unknown_text(uint32_t size_class)
 {
     static const char *const texts[] = {"unknown owner",
 #define SIZE_ROW(from, text) "unknown owner, " text,
@@ -65,8 +65,8 @@ static void make_key(const plm_trace *trace, const plm_event *event, plm_site_ke
         key->size_class = class_of(event->bytes_taken);
 }
 
-plm_status plm_sites_find(plm_sites *sites, const plm_trace *trace, const plm_event *event,
-                          uint32_t *site)
+plm_status plm__sites_find(plm_sites *sites, const plm_trace *trace, const plm_event *event,
+                           uint32_t *site)
 {
     uint32_t *last = &sites->site_of_owner[event->owner + 1];
     if (*last > 0) {
@@ -80,7 +80,7 @@ plm_status plm_sites_find(plm_sites *sites, const plm_trace *trace, const plm_ev
     plm_site_key key;
     make_key(trace, event, &key);
     uint32_t number;
-    PLM_TRY(plm_intern_add(&sites->keys, (const char *)&key, sizeof key, &number));
+    PLM_TRY(plm__intern_add(&sites->keys, (const char *)&key, sizeof key, &number));
     if (number > sites->items.count)
         PLM_TRY(PLM_ARRAY_PUSH(&sites->items, (plm_site){.key = key}));
     *last = number;

@@ -34,7 +34,7 @@ enum {
 };
 
 /* "unknown owner, 1 to 10 MiB"; "unknown owner" for class 0. Static. */
-const char *plm_site_unknown_text(uint32_t size_class);
+const char *plm__site_unknown_text(uint32_t size_class);
 
 /* Bytes are bytes taken. */
 typedef struct plm_site {
@@ -55,13 +55,13 @@ typedef struct plm_sites {
 } plm_sites;
 
 /* Begins an empty table for the owners of this trace; fini is needed after a failure too. */
-PLM_MUST_USE plm_status plm_sites_init(plm_sites *sites, const plm_trace *trace);
+PLM_MUST_USE plm_status plm__sites_init(plm_sites *sites, const plm_trace *trace);
 
-void plm_sites_fini(plm_sites *sites);
+void plm__sites_fini(plm_sites *sites);
 
 /* *site = the number of the site of an alloc event; a new one is the last. PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_sites_find(plm_sites *sites, const plm_trace *trace,
-                                       const plm_event *event, uint32_t *site);
+PLM_MUST_USE plm_status plm__sites_find(plm_sites *sites, const plm_trace *trace,
+                                        const plm_event *event, uint32_t *site);
 
 #endif

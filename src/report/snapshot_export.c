@@ -37,40 +37,40 @@ typedef struct writer {
 
 static plm_status write_gathered(writer *w, int64_t from_bytes)
 {
-    PLM_TRY(plm_text_status(&w->pickle.text));
+    PLM_TRY(plm__text_status(&w->pickle.text));
     if (w->pickle.text.count < from_bytes)
         return PLM_OK;
-    PLM_TRY(plm_file_append(&w->file, w->pickle.text.items, (size_t)w->pickle.text.count));
+    PLM_TRY(plm__file_append(&w->file, w->pickle.text.items, (size_t)w->pickle.text.count));
     w->pickle.text.count = 0;
     return PLM_OK;
 }
 
 static void key_text(writer *w, const char *key, const char *value)
 {
-    plm_pickle_add_text(&w->pickle, key);
-    plm_pickle_add_text(&w->pickle, value);
+    plm__pickle_add_text(&w->pickle, key);
+    plm__pickle_add_text(&w->pickle, value);
 }
 
 static void key_int(writer *w, const char *key, int64_t value)
 {
-    plm_pickle_add_text(&w->pickle, key);
-    plm_pickle_add_int(&w->pickle, value);
+    plm__pickle_add_text(&w->pickle, key);
+    plm__pickle_add_int(&w->pickle, value);
 }
 
 static void key_natural(writer *w, const char *key, uint64_t value)
 {
-    plm_pickle_add_text(&w->pickle, key);
-    plm_pickle_add_natural(&w->pickle, value);
+    plm__pickle_add_text(&w->pickle, key);
+    plm__pickle_add_natural(&w->pickle, value);
 }
 
 static void add_frame(writer *w, const char *name, const char *file, int64_t line)
 {
-    plm_pickle_item(&w->pickle);
-    plm_pickle_begin_dict(&w->pickle);
+    plm__pickle_item(&w->pickle);
+    plm__pickle_begin_dict(&w->pickle);
     key_text(w, "name", name);
     key_text(w, "filename", file);
     key_int(w, "line", line);
-    plm_pickle_end_dict(&w->pickle);
+    plm__pickle_end_dict(&w->pickle);
 }
 
 /* An owner without a stack: "block.3 probabilities", made by "block.3 softmax". */
@@ -87,12 +87,12 @@ static void add_named_frame(writer *w, const plm_owner *owner)
 static void add_frames(writer *w, int32_t owner_index)
 {
     uint32_t *memo = &w->stacks[owner_index + 1];
-    plm_pickle_add_text(&w->pickle, "frames");
+    plm__pickle_add_text(&w->pickle, "frames");
     if (*memo > 0) {
-        plm_pickle_recall(&w->pickle, *memo - 1);
+        plm__pickle_recall(&w->pickle, *memo - 1);
         return;
     }
-    plm_pickle_begin_list(&w->pickle);
+    plm__pickle_begin_list(&w->pickle);
     const plm_owner *owner = owner_index < 0 ? NULL : &w->owners[owner_index];
     int64_t depth = owner ? plm_trace_stack_depth(w->source->trace, owner->frames) : 0;
     for (int64_t i = 0; i < depth; i++) {
@@ -102,8 +102,8 @@ static void add_frames(writer *w, int32_t owner_index)
     }
     if (owner && depth == 0 && (owner->name || owner->layer || owner->op))
         add_named_frame(w, owner);
-    plm_pickle_end_list(&w->pickle);
-    *memo = plm_pickle_remember(&w->pickle) + 1;
+    plm__pickle_end_list(&w->pickle);
+    *memo = plm__pickle_remember(&w->pickle) + 1;
 }
 
 /* PyTorch's handle of a stream, or the trace's own number. */
@@ -117,14 +117,14 @@ static uint64_t stream_of(const writer *w, uint16_t queue)
 static void add_block(writer *w, uint64_t address, size_t bytes, size_t asked,
                       plm_block_state state, int32_t owner)
 {
-    plm_pickle_item(&w->pickle);
-    plm_pickle_begin_dict(&w->pickle);
+    plm__pickle_item(&w->pickle);
+    plm__pickle_begin_dict(&w->pickle);
     key_natural(w, "address", address);
     key_natural(w, "size", bytes);
     key_natural(w, "requested_size", asked);
     key_text(w, "state", plm_block_state_text(state));
     add_frames(w, owner);
-    plm_pickle_end_dict(&w->pickle);
+    plm__pickle_end_dict(&w->pickle);
 }
 
 /* A segment's dictionary up to its blocks, which are to follow. */
@@ -133,8 +133,8 @@ static void begin_segment(writer *w, const plm_snapshot_segment *segment)
     uint64_t pool[2] = {0, segment->pool};
     if (w->source->snapshot)
         plm_snapshot_pool(w->source->snapshot, segment->pool, pool);
-    plm_pickle_item(&w->pickle);
-    plm_pickle_begin_dict(&w->pickle);
+    plm__pickle_item(&w->pickle);
+    plm__pickle_begin_dict(&w->pickle);
     key_int(w, "device", w->device);
     key_natural(w, "address", segment->address);
     key_natural(w, "total_size", segment->bytes);
@@ -143,22 +143,22 @@ static void begin_segment(writer *w, const plm_snapshot_segment *segment)
     key_natural(w, "requested_size", segment->asked_bytes);
     key_natural(w, "stream", stream_of(w, segment->queue));
     key_text(w, "segment_type", segment->large ? "large" : "small");
-    plm_pickle_add_text(&w->pickle, "segment_pool_id");
-    plm_pickle_begin_tuple(&w->pickle);
-    plm_pickle_add_natural(&w->pickle, pool[0]);
-    plm_pickle_add_natural(&w->pickle, pool[1]);
-    plm_pickle_end_tuple(&w->pickle);
-    plm_pickle_add_text(&w->pickle, "is_expandable");
-    plm_pickle_add_bool(&w->pickle, segment->expandable);
+    plm__pickle_add_text(&w->pickle, "segment_pool_id");
+    plm__pickle_begin_tuple(&w->pickle);
+    plm__pickle_add_natural(&w->pickle, pool[0]);
+    plm__pickle_add_natural(&w->pickle, pool[1]);
+    plm__pickle_end_tuple(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "is_expandable");
+    plm__pickle_add_bool(&w->pickle, segment->expandable);
     add_frames(w, segment->owner);
-    plm_pickle_add_text(&w->pickle, "blocks");
-    plm_pickle_begin_list(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "blocks");
+    plm__pickle_begin_list(&w->pickle);
 }
 
 static void end_segment(writer *w)
 {
-    plm_pickle_end_list(&w->pickle);
-    plm_pickle_end_dict(&w->pickle);
+    plm__pickle_end_list(&w->pickle);
+    plm__pickle_end_dict(&w->pickle);
 }
 
 /* The live blocks inside a segment and the free stretches between; `next` walks the live ones. */
@@ -251,8 +251,8 @@ static void add_event(writer *w, const plm_event *event)
 {
     bool failure = event->kind == PLM_EVENT_OUT_OF_MEMORY;
     const plm_owner *owner = event->owner < 0 ? NULL : &w->owners[event->owner];
-    plm_pickle_item(&w->pickle);
-    plm_pickle_begin_dict(&w->pickle);
+    plm__pickle_item(&w->pickle);
+    plm__pickle_begin_dict(&w->pickle);
     key_text(w, "action", plm_event_text((plm_event_kind)event->kind));
     key_natural(w, failure ? "device_free" : "addr", failure ? event->bytes_taken : event->address);
     key_natural(w, "size", event->bytes_asked);
@@ -262,19 +262,19 @@ static void add_event(writer *w, const plm_event *event)
     key_text(w, "user_metadata",
              owner && owner->frames >= 0 ? plm_trace_text(w->source->trace, owner->name) : "");
     add_frames(w, event->owner);
-    plm_pickle_end_dict(&w->pickle);
+    plm__pickle_end_dict(&w->pickle);
 }
 
 static plm_status add_history(writer *w)
 {
-    plm_pickle_begin_list(&w->pickle);
+    plm__pickle_begin_list(&w->pickle);
     for (int64_t i = w->source->carried_in; i < w->count; i++) {
         if (w->events[i].kind == PLM_EVENT_MARK)
             continue;
         add_event(w, &w->events[i]);
         PLM_TRY(write_gathered(w, PIECE_BYTES));
     }
-    plm_pickle_end_list(&w->pickle);
+    plm__pickle_end_list(&w->pickle);
     return PLM_OK;
 }
 
@@ -283,13 +283,13 @@ static void add_marks(writer *w)
     for (int64_t i = 0; i < w->count; i++) {
         if (w->events[i].kind != PLM_EVENT_MARK)
             continue;
-        plm_pickle_item(&w->pickle);
-        plm_pickle_begin_dict(&w->pickle);
+        plm__pickle_item(&w->pickle);
+        plm__pickle_begin_dict(&w->pickle);
         key_text(w, "stage", "START");
         key_text(w, "name", plm_trace_text(w->source->trace, w->events[i].label));
         key_int(w, "device", w->device);
         key_int(w, "time_us", microseconds(w, &w->events[i]));
-        plm_pickle_end_dict(&w->pickle);
+        plm__pickle_end_dict(&w->pickle);
     }
 }
 
@@ -307,7 +307,7 @@ static plm_status find_segments(writer *w)
         PLM_TRY(PLM_ARRAY_PUSH(&w->segments, w->source->segments[i]));
     if (w->source->segment_count == 0) {
         plm_extents extents = {0};
-        plm_status status = plm_extents_init(w->source, &extents);
+        plm_status status = plm__extents_init(w->source, &extents);
         for (int64_t i = 0; i < extents.items.count && status == PLM_OK; i++) {
             const plm_extent *it = &extents.items.items[i];
             if (it->death < 0)
@@ -316,7 +316,7 @@ static plm_status find_segments(writer *w)
                     (plm_export_segment){it->address, it->bytes, it->queue, it->pool,
                                          it->bytes > SMALL_SEGMENT_BYTES, it->expandable});
         }
-        plm_extents_fini(&extents);
+        plm__extents_fini(&extents);
         PLM_TRY(status);
     }
     if (w->segments.count > 0)
@@ -343,13 +343,13 @@ static plm_status find_live(writer *w)
         return PLM_OK;
     placed *list = NULL;
     PLM_TRY(plm_trace_live_at(w->source->trace, w->count - 1, &w->live, &w->live_count));
-    PLM_TRY(plm_host_alloc((size_t)(w->live_count + 1) * sizeof *list, &list));
+    PLM_TRY(plm__host_alloc((size_t)(w->live_count + 1) * sizeof *list, &list));
     for (int64_t i = 0; i < w->live_count; i++)
         list[i] = (placed){w->events[w->live[i]].address, w->live[i]};
     qsort(list, (size_t)w->live_count, sizeof *list, placed_by_address);
     for (int64_t i = 0; i < w->live_count; i++)
         w->live[i] = list[i].event;
-    plm_host_free(list);
+    plm__host_free(list);
     return PLM_OK;
 }
 
@@ -361,9 +361,9 @@ static plm_status turn_to(writer *w, const plm_export_source *source, int device
     w->device = device;
     w->events = plm_trace_events(source->trace, &w->count);
     w->owners = plm_trace_owners(source->trace, &owner_count);
-    plm_host_free(w->stacks);
+    plm__host_free(w->stacks);
     w->stacks = NULL;
-    return plm_host_alloc((size_t)(owner_count + 1) * sizeof *w->stacks, &w->stacks);
+    return plm__host_alloc((size_t)(owner_count + 1) * sizeof *w->stacks, &w->stacks);
 }
 
 static plm_status tell_state(writer *w, const plm_export_source *source, int device)
@@ -386,13 +386,13 @@ static void add_settings(writer *w, const plm_export_source *sources, int64_t co
     for (int64_t i = 0; i < count; i++)
         for (int64_t k = 0; k < sources[i].segment_count; k++)
             expandable |= sources[i].segments[k].expandable;
-    plm_pickle_add_text(&w->pickle, "allocator_settings");
-    plm_pickle_begin_dict(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "allocator_settings");
+    plm__pickle_begin_dict(&w->pickle);
     key_text(w, "PYTORCH_CUDA_ALLOC_CONF",
              count > 0 && sources[0].settings ? sources[0].settings : "");
-    plm_pickle_add_text(&w->pickle, "expandable_segments");
-    plm_pickle_add_bool(&w->pickle, expandable);
-    plm_pickle_end_dict(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "expandable_segments");
+    plm__pickle_add_bool(&w->pickle, expandable);
+    plm__pickle_end_dict(&w->pickle);
 }
 
 /* The source of a device; where two share one, sources are numbered in their order. */
@@ -415,55 +415,55 @@ static plm_status write_all(writer *w, const plm_export_source *sources, int64_t
         last = sources[i].device > last ? sources[i].device : last;
     }
     last = ordered ? (int)count - 1 : last;
-    plm_pickle_begin_dict(&w->pickle);
-    plm_pickle_add_text(&w->pickle, "segments");
-    plm_pickle_begin_list(&w->pickle);
+    plm__pickle_begin_dict(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "segments");
+    plm__pickle_begin_list(&w->pickle);
     for (int64_t i = 0; i < count; i++)
         PLM_TRY(tell_state(w, &sources[i], ordered ? (int)i : sources[i].device));
-    plm_pickle_end_list(&w->pickle);
-    plm_pickle_add_text(&w->pickle, "device_traces");
-    plm_pickle_begin_list(&w->pickle);
+    plm__pickle_end_list(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "device_traces");
+    plm__pickle_begin_list(&w->pickle);
     for (int device = 0; device <= last; device++) {
         const plm_export_source *source = source_of(sources, count, ordered, device);
-        plm_pickle_item(&w->pickle);
+        plm__pickle_item(&w->pickle);
         if (!source) {
-            plm_pickle_begin_list(&w->pickle);
-            plm_pickle_end_list(&w->pickle);
+            plm__pickle_begin_list(&w->pickle);
+            plm__pickle_end_list(&w->pickle);
             continue;
         }
         PLM_TRY(turn_to(w, source, device));
         PLM_TRY(add_history(w));
     }
-    plm_pickle_end_list(&w->pickle);
+    plm__pickle_end_list(&w->pickle);
     add_settings(w, sources, count);
-    plm_pickle_add_text(&w->pickle, "external_annotations");
-    plm_pickle_begin_list(&w->pickle);
+    plm__pickle_add_text(&w->pickle, "external_annotations");
+    plm__pickle_begin_list(&w->pickle);
     for (int64_t i = 0; i < count; i++) {
         PLM_TRY(turn_to(w, &sources[i], ordered ? (int)i : sources[i].device));
         add_marks(w);
     }
-    plm_pickle_end_list(&w->pickle);
-    plm_pickle_end_dict(&w->pickle);
-    plm_pickle_finish(&w->pickle);
+    plm__pickle_end_list(&w->pickle);
+    plm__pickle_end_dict(&w->pickle);
+    plm__pickle_finish(&w->pickle);
     return write_gathered(w, 0);
 }
 
 plm_status plm_export_snapshot(const char *path, const plm_export_source *sources, int64_t count)
 {
     writer w = {0};
-    PLM_TRY(plm_pickle_writer_init(&w.pickle));
-    plm_status status = plm_file_begin(path, &w.file);
+    PLM_TRY(plm__pickle_writer_init(&w.pickle));
+    plm_status status = plm__file_begin(path, &w.file);
     if (status != PLM_OK) {
-        plm_pickle_writer_fini(&w.pickle);
+        plm__pickle_writer_fini(&w.pickle);
         return status;
     }
     status = write_all(&w, sources, count);
-    plm_pickle_writer_fini(&w.pickle);
+    plm__pickle_writer_fini(&w.pickle);
     PLM_ARRAY_FREE(&w.segments);
     plm_trace_free(w.live);
-    plm_host_free(w.stacks);
+    plm__host_free(w.stacks);
     if (status == PLM_OK)
-        return plm_file_finish(&w.file);
-    plm_file_abandon(&w.file);
+        return plm__file_finish(&w.file);
+    plm__file_abandon(&w.file);
     return status;
 }

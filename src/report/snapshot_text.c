@@ -15,12 +15,12 @@ plm_odd_rank plm__odd_rank(const plm_rank *ranks, int64_t count)
     static const plm_odd_rank none = {.odd = -1, .reference = -1, .place = -1};
     const plm_findings **list = NULL;
     if (count < 2 || count > RANKS_COMPARED_MAX ||
-        plm_host_alloc((size_t)count * sizeof *list, &list) != PLM_OK)
+        plm__host_alloc((size_t)count * sizeof *list, &list) != PLM_OK)
         return none;
     for (int64_t i = 0; i < count; i++)
         list[i] = ranks[i].findings;
     plm_odd_rank odd = plm_find_odd_rank(list, count);
-    plm_host_free(list);
+    plm__host_free(list);
     return odd;
 }
 
@@ -36,58 +36,58 @@ static void add_ranks(plm_page *page, const plm_rank *ranks, int64_t count, int6
         {.title = "file"},
     };
     plm_table table;
-    plm_table_init(&table, columns, sizeof columns / sizeof *columns);
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int64_t i = 0; i < count; i++) {
         const plm_findings *findings = ranks[i].findings;
-        plm_table_row(&table, i == odd ? PLM_TABLE_BOLD : PLM_TABLE_PLAIN);
-        plm_table_cell(&table, "%lld", (long long)ranks[i].rank);
-        plm_table_cell(&table, "%d", (int)findings->device->device);
+        plm__table_row(&table, i == odd ? PLM_TABLE_BOLD : PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%lld", (long long)ranks[i].rank);
+        plm__table_cell(&table, "%d", (int)findings->device->device);
         if (findings->allocated_peak_bytes > 0) {
-            plm_page_size_cell(&table, findings->allocated_peak_bytes);
-            plm_page_size_cell(&table, findings->reserved_peak_bytes);
+            plm__page_size_cell(&table, findings->allocated_peak_bytes);
+            plm__page_size_cell(&table, findings->reserved_peak_bytes);
         } else {
-            plm_table_cell(&table, "%s", "not known");
-            plm_table_cell(&table, "%s", "not known");
+            plm__table_cell(&table, "%s", "not known");
+            plm__table_cell(&table, "%s", "not known");
         }
-        plm_page_size_cell(&table, findings->device->reserved_bytes);
-        plm_table_cell(&table, "%s", findings->verdict);
-        plm_page_cut_cell(&table, ranks[i].name, page->columns - 76);
+        plm__page_size_cell(&table, findings->device->reserved_bytes);
+        plm__table_cell(&table, "%s", findings->verdict);
+        plm__page_cut_cell(&table, ranks[i].name, page->columns - 76);
     }
-    plm_page_table(page, &table);
-    plm_page_gap(page);
+    plm__page_table(page, &table);
+    plm__page_gap(page);
 }
 
 static void say_odd(plm_page *page, const plm_rank *ranks, const plm_odd_rank *odd)
 {
     char bytes[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT], site[PLM_SITE_TEXT];
     if (odd->odd < 0) {
-        plm_page_say(page, 0, "The ranks agree: their peaks differ by less than 2 %%.");
-        plm_page_gap(page);
+        plm__page_say(page, 0, "The ranks agree: their peaks differ by less than 2 %%.");
+        plm__page_gap(page);
         return;
     }
     const plm_rank *rank = &ranks[odd->odd];
-    plm_page_say(page, 0, "Rank %lld is the odd one: it peaks at %s, rank %lld at %s.",
-                 (long long)rank->rank, plm_size_format(odd->odd_bytes, bytes),
-                 (long long)ranks[odd->reference].rank,
-                 plm_size_format(odd->reference_bytes, other));
+    plm__page_say(page, 0, "Rank %lld is the odd one: it peaks at %s, rank %lld at %s.",
+                  (long long)rank->rank, plm_size_format(odd->odd_bytes, bytes),
+                  (long long)ranks[odd->reference].rank,
+                  plm_size_format(odd->reference_bytes, other));
     if (odd->place >= 0)
-        plm_page_say(page, 0, "The largest difference is at %s: %s here, %s there.",
-                     plm_site_text(rank->findings, odd->place, site),
-                     plm_size_format(odd->site_bytes, bytes),
-                     plm_size_format(odd->site_reference_bytes, other));
+        plm__page_say(page, 0, "The largest difference is at %s: %s here, %s there.",
+                      plm_site_text(rank->findings, odd->place, site),
+                      plm_size_format(odd->site_bytes, bytes),
+                      plm_size_format(odd->site_reference_bytes, other));
     if (odd->sites_larger >= 3 && odd->sites_larger > 4 * odd->sites_smaller)
-        plm_page_say(page, 0,
-                     "%lld of its lines hold more, %.2f to %.2f times as much, and %lld less: a "
-                     "larger batch or longer sequences.",
-                     (long long)odd->sites_larger, odd->least_factor, odd->most_factor,
-                     (long long)odd->sites_smaller);
-    plm_page_gap(page);
+        plm__page_say(page, 0,
+                      "%lld of its lines hold more, %.2f to %.2f times as much, and %lld less: a "
+                      "larger batch or longer sequences.",
+                      (long long)odd->sites_larger, odd->least_factor, odd->most_factor,
+                      (long long)odd->sites_smaller);
+    plm__page_gap(page);
 }
 
 plm_status plm_report_snapshot_text(const plm_rank *ranks, int64_t count, plm_report_style style,
                                     char **text)
 {
-    plm_page page = plm_page_begin(style);
+    plm_page page = plm__page_begin(style);
     if (count > 1) {
         plm_odd_rank odd = plm__odd_rank(ranks, count);
         add_ranks(&page, ranks, count, odd.odd);
@@ -96,5 +96,5 @@ plm_status plm_report_snapshot_text(const plm_rank *ranks, int64_t count, plm_re
     } else if (count == 1) {
         plm__snapshot_page(&page, &ranks[0]);
     }
-    return plm_page_end(&page, text);
+    return plm__page_end(&page, text);
 }

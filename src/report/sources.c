@@ -41,8 +41,8 @@ plm_status plm_export_sources_of(const plm_snapshot *snapshot, plm_export_source
     size_t sources_bytes = (size_t)(devices + 1) * sizeof(plm_export_source);
     size_t segments_bytes = (size_t)segments * sizeof(plm_export_segment);
     char *memory = NULL;
-    PLM_TRY(
-        plm_host_alloc(sources_bytes + segments_bytes + (size_t)devices * NAME_MAX_BYTES, &memory));
+    PLM_TRY(plm__host_alloc(sources_bytes + segments_bytes + (size_t)devices * NAME_MAX_BYTES,
+                            &memory));
     *sources = (plm_export_source *)(void *)memory;
     fill(snapshot, *sources, devices, (plm_export_segment *)(void *)(memory + sources_bytes),
          memory + sources_bytes + segments_bytes);
@@ -52,5 +52,5 @@ plm_status plm_export_sources_of(const plm_snapshot *snapshot, plm_export_source
 
 void plm_export_sources_free(plm_export_source *sources)
 {
-    plm_host_free(sources);
+    plm__host_free(sources);
 }

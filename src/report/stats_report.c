@@ -46,63 +46,63 @@ plm_status plm_report_stats_text(const char *name, const plm_memory_stats *stats
 {
     static const plm_table_column columns[] = {
         {.title = "bytes"}, {.title = "now", .right = true}, {.title = "peak", .right = true}, {0}};
-    plm_page page = plm_page_begin(style);
+    plm_page page = plm__page_begin(style);
     plm_table table;
-    plm_page_heading(&page, "%s: memory statistics of one process", name);
-    plm_page_gap(&page);
-    plm_table_init(&table, columns, 4);
+    plm__page_heading(&page, "%s: memory statistics of one process", name);
+    plm__page_gap(&page);
+    plm__table_init(&table, columns, 4);
     for (int i = 0; i < SHOWN; i++) {
         const plm_memory_stat *stat = &stats->stats[shown[i].kind][PLM_MEMORY_POOL_ALL];
         if (!stats->recorded[shown[i].kind])
             continue;
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_table_cell(&table, "%s", shown[i].name);
-        plm_page_size_cell(&table, bytes_of(stat->current));
-        plm_page_size_cell(&table, bytes_of(stat->peak));
-        plm_table_cell(&table, "%s", shown[i].remark);
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%s", shown[i].name);
+        plm__page_size_cell(&table, bytes_of(stat->current));
+        plm__page_size_cell(&table, bytes_of(stat->peak));
+        plm__table_cell(&table, "%s", shown[i].remark);
     }
-    plm_page_table(&page, &table);
-    plm_page_gap(&page);
-    plm_page_say(&page, 0, "%lld requests failed; the cache was emptied %lld times to make room.",
-                 (long long)stats->ooms, (long long)stats->alloc_retries);
-    plm_page_say(&page, 0,
-                 "Peaks belong to different instants and must not be subtracted. Who held the "
-                 "memory is in a snapshot only.");
-    plm_page_gap(&page);
+    plm__page_table(&page, &table);
+    plm__page_gap(&page);
+    plm__page_say(&page, 0, "%lld requests failed; the cache was emptied %lld times to make room.",
+                  (long long)stats->ooms, (long long)stats->alloc_retries);
+    plm__page_say(&page, 0,
+                  "Peaks belong to different instants and must not be subtracted. Who held the "
+                  "memory is in a snapshot only.");
+    plm__page_gap(&page);
     plm_checklist list = ask(stats);
     plm__checklist_page(&page, &list);
-    return plm_page_end(&page, text);
+    return plm__page_end(&page, text);
 }
 
 plm_status plm_report_stats_json(const char *name, const plm_memory_stats *stats, char **line)
 {
     plm_json_writer json = {0};
-    plm_json_begin_object(&json, NULL);
-    plm_json_begin_array(&json, "devices");
-    plm_json_begin_object(&json, NULL);
-    plm_json_text(&json, "file", name);
-    plm_json_text(&json, "kind", "memory_stats");
+    plm__json_begin_object(&json, NULL);
+    plm__json_begin_array(&json, "devices");
+    plm__json_begin_object(&json, NULL);
+    plm__json_text(&json, "file", name);
+    plm__json_text(&json, "kind", "memory_stats");
     for (int kind = 0; kind < PLM_MEMORY_STAT_COUNT; kind++) {
         char key[64];
         if (!stats->recorded[kind])
             continue;
         const plm_memory_stat *stat = &stats->stats[kind][PLM_MEMORY_POOL_ALL];
-        plm_json_int(&json, plm_memory_stat_text((plm_memory_stat_kind)kind), stat->current);
+        plm__json_int(&json, plm_memory_stat_text((plm_memory_stat_kind)kind), stat->current);
         snprintf(key, sizeof key, "%s_peak", plm_memory_stat_text((plm_memory_stat_kind)kind));
-        plm_json_int(&json, key, stat->peak);
+        plm__json_int(&json, key, stat->peak);
     }
-    plm_json_bytes(
+    plm__json_bytes(
         &json, "allocated_peak_bytes",
         bytes_of(stats->stats[PLM_MEMORY_STAT_ALLOCATED_BYTES][PLM_MEMORY_POOL_ALL].peak));
-    plm_json_bytes(
+    plm__json_bytes(
         &json, "reserved_peak_bytes",
         bytes_of(stats->stats[PLM_MEMORY_STAT_RESERVED_BYTES][PLM_MEMORY_POOL_ALL].peak));
-    plm_json_int(&json, "retries", stats->alloc_retries);
-    plm_json_int(&json, "ooms", stats->ooms);
+    plm__json_int(&json, "retries", stats->alloc_retries);
+    plm__json_int(&json, "ooms", stats->ooms);
     plm_checklist list = ask(stats);
     plm__checklist_json(&json, &list);
-    plm_json_end(&json);
-    plm_json_end(&json);
-    plm_json_end(&json);
-    return plm_json_finish(&json, line);
+    plm__json_end(&json);
+    plm__json_end(&json);
+    plm__json_end(&json);
+    return plm__json_finish(&json, line);
 }

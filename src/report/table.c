@@ -48,12 +48,12 @@ static bool is_control(uint32_t point)
            (point >= 0x2066 && point <= 0x2069); /* the last two reverse what is read */
 }
 
-int64_t plm_text_cells(const char *bytes, int64_t count)
+int64_t plm__text_cells(const char *bytes, int64_t count)
 {
     int64_t cells = 0;
     for (int64_t i = 0; i < count;) {
         uint32_t point = 0;
-        int length = plm_utf8_decode(bytes + i, count - i, &point);
+        int length = plm__utf8_decode(bytes + i, count - i, &point);
         cells += length > 0 ? cells_of(point) : 1;
         i += length > 0 ? length : 1;
     }
@@ -66,12 +66,12 @@ static int64_t add_clean(plm_text *out, const char *bytes, int64_t count)
     int64_t cells = 0;
     for (int64_t i = 0; i < count;) {
         uint32_t point = 0;
-        int length = plm_utf8_decode(bytes + i, count - i, &point);
+        int length = plm__utf8_decode(bytes + i, count - i, &point);
         bool clean = length > 0 && !is_control(point);
         if (clean)
-            plm_text_add_bytes(out, bytes + i, length);
+            plm__text_add_bytes(out, bytes + i, length);
         else
-            plm_text_add_bytes(out, "?", 1);
+            plm__text_add_bytes(out, "?", 1);
         cells += clean ? cells_of(point) : 1;
         i += length > 0 ? length : 1;
     }
@@ -80,7 +80,7 @@ static int64_t add_clean(plm_text *out, const char *bytes, int64_t count)
 
 /* ---- filling ------------------------------------------------------------------------------- */
 
-void plm_table_init(plm_table *table, const plm_table_column *columns, int count)
+void plm__table_init(plm_table *table, const plm_table_column *columns, int count)
 {
     PLM_ASSERT(count > 0 && count <= PLM_TABLE_COLUMNS_MAX);
     *table = (plm_table){.column_count = count};
@@ -90,9 +90,9 @@ void plm_table_init(plm_table *table, const plm_table_column *columns, int count
     }
 }
 
-void plm_table_fini(plm_table *table)
+void plm__table_fini(plm_table *table)
 {
-    plm_text_fini(&table->texts);
+    plm__text_fini(&table->texts);
     PLM_ARRAY_FREE(&table->places);
     PLM_ARRAY_FREE(&table->lines);
 }
@@ -114,22 +114,22 @@ static void push_cell(plm_table *table, plm_table_cell_place place)
     line->cell_count += 1;
 }
 
-void plm_table_row(plm_table *table, plm_table_emphasis emphasis)
+void plm__table_row(plm_table *table, plm_table_emphasis emphasis)
 {
     push_line(table, (plm_table_line){.first_cell = table->places.count, .emphasis = emphasis});
 }
 
-void plm_table_rule(plm_table *table)
+void plm__table_rule(plm_table *table)
 {
     push_line(table, (plm_table_line){.cell_count = -1});
 }
 
-void plm_table_cell(plm_table *table, const char *format, ...)
+void plm__table_cell(plm_table *table, const char *format, ...)
 {
     char text[CELL_BYTES_MAX];
     va_list arguments;
     va_start(arguments, format);
-    int length = plm_print_list(text, sizeof text, format, arguments);
+    int length = plm__print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     PLM_BUG_IF(length < 0, "unprintable format '%s'", format);
     plm_table_cell_place place = {.start = table->texts.count};
@@ -138,7 +138,7 @@ void plm_table_cell(plm_table *table, const char *format, ...)
     push_cell(table, place);
 }
 
-void plm_table_bar(plm_table *table, double portion)
+void plm__table_bar(plm_table *table, double portion)
 {
     double kept = portion > 0 ? fmin(portion, 1) : 0; /* NaN too is 0 */
     push_cell(table, (plm_table_cell_place){.portion = kept});
@@ -150,7 +150,7 @@ static void find_widths(const plm_table *table, int64_t cells[PLM_TABLE_COLUMNS_
 {
     for (int i = 0; i < table->column_count; i++) {
         const char *title = table->columns[i].title ? table->columns[i].title : "";
-        int64_t title_cells = plm_text_cells(title, (int64_t)strlen(title));
+        int64_t title_cells = plm__text_cells(title, (int64_t)strlen(title));
         int64_t bar_cells = table->columns[i].bar_cells;
         cells[i] = title_cells > bar_cells ? title_cells : bar_cells;
     }
@@ -171,8 +171,8 @@ static int64_t add_bar(plm_text *out, double portion, int cells)
     int length = (int)lround(portion * cells * 8);
     if (length == 0 && portion > 0)
         length = 1;
-    plm_text_repeat(out, "█", length / 8);
-    plm_text_add(out, "%s", eighths[length % 8]);
+    plm__text_repeat(out, "█", length / 8);
+    plm__text_add(out, "%s", eighths[length % 8]);
     return (length + 7) / 8;
 }
 
@@ -186,9 +186,9 @@ static void add_cell(plm_text *out, int64_t *owed, const plm_table_column *colum
         *owed += width + PLM_TABLE_GAP_CELLS;
         return;
     }
-    plm_text_repeat(out, " ", *owed + (column->right ? width - drawn : 0));
+    plm__text_repeat(out, " ", *owed + (column->right ? width - drawn : 0));
     if (place->cells > 0)
-        plm_text_add_bytes(out, texts + place->start, place->bytes);
+        plm__text_add_bytes(out, texts + place->start, place->bytes);
     else
         drawn = add_bar(out, place->portion, column->bar_cells);
     *owed = (column->right ? 0 : width - drawn) + PLM_TABLE_GAP_CELLS;
@@ -199,11 +199,11 @@ static void add_line(plm_text *out, const plm_table *table, const plm_table_line
 {
     bool marked = style.colour && line->emphasis != PLM_TABLE_PLAIN;
     int64_t owed = style.indent_cells;
-    plm_text_add(out, "%s", marked ? escape_on[line->emphasis] : "");
+    plm__text_add(out, "%s", marked ? escape_on[line->emphasis] : "");
     for (int i = 0; i < line->cell_count; i++)
         add_cell(out, &owed, &table->columns[i], cells[i],
                  &table->places.items[line->first_cell + i], table->texts.items);
-    plm_text_add(out, "%s\n", marked ? escape_off : "");
+    plm__text_add(out, "%s\n", marked ? escape_off : "");
 }
 
 static void add_rule(plm_text *out, const plm_table *table, const int64_t *cells,
@@ -212,10 +212,10 @@ static void add_rule(plm_text *out, const plm_table *table, const int64_t *cells
     int64_t total = (int64_t)(table->column_count - 1) * PLM_TABLE_GAP_CELLS;
     for (int i = 0; i < table->column_count; i++)
         total += cells[i];
-    plm_text_repeat(out, " ", style.indent_cells);
-    plm_text_add(out, "%s", style.colour ? escape_on[PLM_TABLE_DIM] : "");
-    plm_text_repeat(out, "─", total);
-    plm_text_add(out, "%s\n", style.colour ? escape_off : "");
+    plm__text_repeat(out, " ", style.indent_cells);
+    plm__text_add(out, "%s", style.colour ? escape_on[PLM_TABLE_DIM] : "");
+    plm__text_repeat(out, "─", total);
+    plm__text_add(out, "%s\n", style.colour ? escape_off : "");
 }
 
 static void add_header(plm_text *out, const plm_table *table, const int64_t *cells,
@@ -227,21 +227,21 @@ static void add_header(plm_text *out, const plm_table *table, const int64_t *cel
         titled = titled || table->columns[i].title;
     if (!titled)
         return;
-    plm_text_add(out, "%s", style.colour ? escape_on[PLM_TABLE_BOLD] : "");
+    plm__text_add(out, "%s", style.colour ? escape_on[PLM_TABLE_BOLD] : "");
     for (int i = 0; i < table->column_count; i++) {
         const char *title = table->columns[i].title ? table->columns[i].title : "";
         int64_t bytes = (int64_t)strlen(title);
-        plm_table_cell_place place = {.bytes = bytes, .cells = plm_text_cells(title, bytes)};
+        plm_table_cell_place place = {.bytes = bytes, .cells = plm__text_cells(title, bytes)};
         add_cell(out, &owed, &table->columns[i], cells[i], &place, title);
     }
-    plm_text_add(out, "%s\n", style.colour ? escape_off : "");
+    plm__text_add(out, "%s\n", style.colour ? escape_off : "");
     add_rule(out, table, cells, style);
 }
 
-plm_status plm_table_render(const plm_table *table, plm_table_style style, plm_text *out)
+plm_status plm__table_render(const plm_table *table, plm_table_style style, plm_text *out)
 {
     int64_t cells[PLM_TABLE_COLUMNS_MAX];
-    PLM_TRY(plm_text_status(&table->texts));
+    PLM_TRY(plm__text_status(&table->texts));
     find_widths(table, cells);
     add_header(out, table, cells, style);
     for (int64_t i = 0; i < table->lines.count; i++) {
@@ -251,5 +251,5 @@ plm_status plm_table_render(const plm_table *table, plm_table_style style, plm_t
         else
             add_line(out, table, line, cells, style);
     }
-    return plm_text_status(out);
+    return plm__text_status(out);
 }

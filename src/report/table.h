@@ -10,21 +10,21 @@
  *         {.bar_cells = 20},
  *     };
  *     plm_table table;
- *     plm_table_init(&table, columns, 4);
- *     plm_table_row(&table, PLM_TABLE_PLAIN);
- *     plm_table_cell(&table, "%s", "parameters");
- *     plm_table_cell(&table, "%s", "474.7 MiB");
- *     plm_table_cell(&table, "%.1f %%", 25.0);
- *     plm_table_bar(&table, 0.25);
- *     plm_table_rule(&table);
+ *     plm__table_init(&table, columns, 4);
+ *     plm__table_row(&table, PLM_TABLE_PLAIN);
+ *     plm__table_cell(&table, "%s", "parameters");
+ *     plm__table_cell(&table, "%s", "474.7 MiB");
+ *     plm__table_cell(&table, "%.1f %%", 25.0);
+ *     plm__table_bar(&table, 0.25);
+ *     plm__table_rule(&table);
  *     ...
- *     plm_table_render(&table, (plm_table_style){.colour = true}, &text);
- *     plm_table_fini(&table);
+ *     plm__table_render(&table, (plm_table_style){.colour = true}, &text);
+ *     plm__table_fini(&table);
  *
  * Widths are counted as a terminal counts them: a letter with its accents is one cell, a wide
  * letter two. Bytes that are not UTF-8 and control characters become '?', so that a name from a
  * file cannot reach the terminal as a command. Like plm_text, the first failure sticks and later
- * calls do nothing; plm_table_render says it. Not thread-safe.
+ * calls do nothing; plm__table_render says it. Not thread-safe.
  */
 #ifndef PLM_REPORT_TABLE_H
 #define PLM_REPORT_TABLE_H
@@ -75,31 +75,31 @@ typedef struct plm_table {
     PLM_ARRAY(plm_table_line) lines;
 } plm_table;
 
-/* An empty table. Columns are copied, their titles borrowed until plm_table_fini. Cannot fail. */
-void plm_table_init(plm_table *table, const plm_table_column *columns, int count);
+/* An empty table. Columns are copied, their titles borrowed until plm__table_fini. Cannot fail. */
+void plm__table_init(plm_table *table, const plm_table_column *columns, int count);
 
-void plm_table_fini(plm_table *table);
+void plm__table_fini(plm_table *table);
 
 /* Begins a row; cells follow from left to right, and those that are left out stay empty. */
-void plm_table_row(plm_table *table, plm_table_emphasis emphasis);
+void plm__table_row(plm_table *table, plm_table_emphasis emphasis);
 
 /* The next cell of the row. More cells than columns are a broken contract. */
-void plm_table_cell(plm_table *table, const char *format, ...) PLM_PRINTF(2, 3);
+void plm__table_cell(plm_table *table, const char *format, ...) PLM_PRINTF(2, 3);
 
 /* The next cell of the row, in a column of bars: `portion` of its length, cut to 0..1. */
-void plm_table_bar(plm_table *table, double portion);
+void plm__table_bar(plm_table *table, double portion);
 
 /* A rule over the whole width, as before a total. */
-void plm_table_rule(plm_table *table);
+void plm__table_rule(plm_table *table);
 
 /*
  * Appends the table to `out`: header, rule, rows, each line ended by a newline and without blanks
  * at its end. The table stays as it is. PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_table_render(const plm_table *table, plm_table_style style,
-                                         plm_text *out);
+PLM_MUST_USE plm_status plm__table_render(const plm_table *table, plm_table_style style,
+                                          plm_text *out);
 
 /* How many cells of a terminal `count` bytes of UTF-8 take, each faulty byte counted as one. */
-int64_t plm_text_cells(const char *bytes, int64_t count);
+int64_t plm__text_cells(const char *bytes, int64_t count);
 
 #endif

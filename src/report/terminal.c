@@ -11,7 +11,7 @@
 
 enum { INDENT = 2, SENTENCE_MAX = 1024 };
 
-plm_page plm_page_begin(plm_report_style style)
+plm_page plm__page_begin(plm_report_style style)
 {
     int64_t columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT;
     return (plm_page){
@@ -21,65 +21,65 @@ plm_page plm_page_begin(plm_report_style style)
     };
 }
 
-void plm_page_heading(plm_page *page, const char *format, ...)
+void plm__page_heading(plm_page *page, const char *format, ...)
 {
     char sentence[SENTENCE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    plm_print_list(sentence, sizeof sentence, format, arguments);
+    plm__print_list(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    plm_text_add(&page->text, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", sentence,
-                 page->table.colour ? "\x1b[0m" : "");
+    plm__text_add(&page->text, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", sentence,
+                  page->table.colour ? "\x1b[0m" : "");
 }
 
-void plm_page_say(plm_page *page, int64_t indent, const char *format, ...)
+void plm__page_say(plm_page *page, int64_t indent, const char *format, ...)
 {
     char sentence[SENTENCE_MAX];
     va_list arguments;
     va_start(arguments, format);
-    plm_print_list(sentence, sizeof sentence, format, arguments);
+    plm__print_list(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    plm_text_wrap(&page->text, sentence, page->columns - indent, indent);
+    plm__text_wrap(&page->text, sentence, page->columns - indent, indent);
 }
 
-void plm_page_gap(plm_page *page)
+void plm__page_gap(plm_page *page)
 {
-    plm_text_add(&page->text, "\n");
+    plm__text_add(&page->text, "\n");
 }
 
-void plm_page_table(plm_page *page, plm_table *table)
+void plm__page_table(plm_page *page, plm_table *table)
 {
-    plm_status status = plm_table_render(table, page->table, &page->text);
+    plm_status status = plm__table_render(table, page->table, &page->text);
     if (status != PLM_OK && page->text.status == PLM_OK)
         page->text.status = status;
-    plm_table_fini(table);
+    plm__table_fini(table);
 }
 
-void plm_page_size_cell(plm_table *table, size_t bytes)
+void plm__page_size_cell(plm_table *table, size_t bytes)
 {
     char text[PLM_SIZE_TEXT];
-    plm_table_cell(table, "%s", plm_size_format(bytes, text));
+    plm__table_cell(table, "%s", plm_size_format(bytes, text));
 }
 
-void plm_page_cut_cell(plm_table *table, const char *text, int64_t cells)
+void plm__page_cut_cell(plm_table *table, const char *text, int64_t cells)
 {
-    if (plm_text_cells(text, (int64_t)strlen(text)) <= cells) {
-        plm_table_cell(table, "%s", text);
+    if (plm__text_cells(text, (int64_t)strlen(text)) <= cells) {
+        plm__table_cell(table, "%s", text);
         return;
     }
-    while (*text && plm_text_cells(text, (int64_t)strlen(text)) > cells - 1)
+    while (*text && plm__text_cells(text, (int64_t)strlen(text)) > cells - 1)
         do
             text++;
         while (((unsigned char)*text & 0xc0) == 0x80);
-    plm_table_cell(table, "…%s", text);
+    plm__table_cell(table, "…%s", text);
 }
 
-plm_status plm_page_end(plm_page *page, char **text)
+plm_status plm__page_end(plm_page *page, char **text)
 {
-    plm_status status = plm_text_status(&page->text);
+    plm_status status = plm__text_status(&page->text);
     if (status == PLM_OK)
         *text = page->text.items;
     else
-        plm_text_fini(&page->text);
+        plm__text_fini(&page->text);
     return status;
 }

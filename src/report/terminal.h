@@ -14,26 +14,26 @@ typedef struct plm_page {
 } plm_page;
 
 /* An empty page in this style, its defaults filled in. */
-plm_page plm_page_begin(plm_report_style style);
+plm_page plm__page_begin(plm_report_style style);
 
 /* A line in bold. */
-void plm_page_heading(plm_page *page, const char *format, ...) PLM_PRINTF(2, 3);
+void plm__page_heading(plm_page *page, const char *format, ...) PLM_PRINTF(2, 3);
 
 /* A paragraph, wrapped, behind `indent` blanks. */
-void plm_page_say(plm_page *page, int64_t indent, const char *format, ...) PLM_PRINTF(3, 4);
+void plm__page_say(plm_page *page, int64_t indent, const char *format, ...) PLM_PRINTF(3, 4);
 
-void plm_page_gap(plm_page *page);
+void plm__page_gap(plm_page *page);
 
 /* Appends the table and ends it. */
-void plm_page_table(plm_page *page, plm_table *table);
+void plm__page_table(plm_page *page, plm_table *table);
 
 /* A cell with a size; nothing for `none`. */
-void plm_page_size_cell(plm_table *table, size_t bytes);
+void plm__page_size_cell(plm_table *table, size_t bytes);
 
 /* A cell with a text cut to `cells`, its end kept, for it tells most of a path. */
-void plm_page_cut_cell(plm_table *table, const char *text, int64_t cells);
+void plm__page_cut_cell(plm_table *table, const char *text, int64_t cells);
 
 /* *text = the page, owned by the caller; or its failure. The page is ended. */
-PLM_MUST_USE plm_status plm_page_end(plm_page *page, char **text);
+PLM_MUST_USE plm_status plm__page_end(plm_page *page, char **text);
 
 #endif

@@ -32,18 +32,18 @@ static plm_status make_block_tables(plm_timeline *t)
         if (t->events[i].block > largest)
             largest = t->events[i].block;
     t->block_ids = largest + 1;
-    PLM_TRY(plm_host_alloc((size_t)t->block_ids * sizeof *t->site_of_block, &t->site_of_block));
-    PLM_TRY(plm_host_alloc((size_t)t->block_ids * sizeof *t->kept_of_block, &t->kept_of_block));
-    return plm_host_alloc(PLM_TIMELINE_SIZE_CLASSES * sizeof *t->size_classes, &t->size_classes);
+    PLM_TRY(plm__host_alloc((size_t)t->block_ids * sizeof *t->site_of_block, &t->site_of_block));
+    PLM_TRY(plm__host_alloc((size_t)t->block_ids * sizeof *t->kept_of_block, &t->kept_of_block));
+    return plm__host_alloc(PLM_TIMELINE_SIZE_CLASSES * sizeof *t->size_classes, &t->size_classes);
 }
 
 static plm_status find_site(plm_timeline *t, const plm_event *event, uint32_t *site)
 {
-    PLM_TRY(plm_sites_find(&t->sites, t->trace, event, site));
+    PLM_TRY(plm__sites_find(&t->sites, t->trace, event, site));
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
         if (t->groupings[k].key_of_site.count < t->sites.items.count)
-            PLM_TRY(plm_grouping_add_site(&t->groupings[k], (plm_grouping_kind)k, t->trace,
-                                          &t->sites.items.items[*site].key));
+            PLM_TRY(plm__grouping_add_site(&t->groupings[k], (plm_grouping_kind)k, t->trace,
+                                           &t->sites.items.items[*site].key));
     return PLM_OK;
 }
 
@@ -55,7 +55,7 @@ static void change_site(plm_timeline *t, uint32_t site, size_t bytes, int64_t co
     if (it->live_bytes > it->largest_bytes)
         it->largest_bytes = it->live_bytes;
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
-        plm_grouping_change(&t->groupings[k], site, bytes, event);
+        plm__grouping_change(&t->groupings[k], site, bytes, event);
 }
 
 /* A free of a block that does not live is not believed. */
@@ -105,7 +105,7 @@ static plm_status learn(plm_timeline *t)
     t->peak = plm_trace_find_peak(t->trace);
     choose_kept(t);
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
-        PLM_TRY(plm_grouping_choose(&t->groupings[k], t->event_count));
+        PLM_TRY(plm__grouping_choose(&t->groupings[k], t->event_count));
     for (int64_t i = 0; i < t->sites.items.count; i++) {
         t->sites.items.items[i].live_bytes = 0;
         t->sites.items.items[i].live_count = 0;
@@ -131,8 +131,8 @@ static plm_status make_bins(plm_timeline *t)
     int64_t bins = (t->event_count + t->bin_events - 1) / t->bin_events;
     PLM_TRY(PLM_ARRAY_RESERVE(&t->bins, bins));
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
-        PLM_TRY(plm_host_alloc((size_t)bins * PLM_GROUPS_MAX * sizeof *t->group_bytes[k],
-                               &t->group_bytes[k]));
+        PLM_TRY(plm__host_alloc((size_t)bins * PLM_GROUPS_MAX * sizeof *t->group_bytes[k],
+                                &t->group_bytes[k]));
     return PLM_OK;
 }
 
@@ -157,7 +157,7 @@ static void change_sums(const plm_timeline *t, sums *now, uint32_t site, size_t 
 {
     now->live += bytes;
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
-        now->group[k][plm_grouping_of_site(&t->groupings[k], site)] += bytes;
+        now->group[k][plm__grouping_of_site(&t->groupings[k], site)] += bytes;
 }
 
 static void note_let_go(plm_timeline *t, const plm_event *event, int64_t index)
@@ -177,7 +177,7 @@ static plm_status tell_event(plm_timeline *t, int64_t index, sums *now)
     }
     uint32_t site = birth ? 0 : t->site_of_block[event->block] - 1;
     if (birth)
-        PLM_TRY(plm_sites_find(&t->sites, t->trace, event, &site));
+        PLM_TRY(plm__sites_find(&t->sites, t->trace, event, &site));
     plm_site *it = &t->sites.items.items[site];
     size_t bytes = birth ? event->bytes_taken : 0 - event->bytes_taken;
     change_sums(t, now, site, bytes);
@@ -241,7 +241,7 @@ static plm_status tell(plm_timeline *t)
     return PLM_OK;
 }
 
-size_t plm_timeline_reserved_at(const plm_timeline *timeline, int64_t event)
+size_t plm__timeline_reserved_at(const plm_timeline *timeline, int64_t event)
 {
     int64_t low = 0, high = timeline->extents.steps.count;
     while (high - low > 1) {
@@ -254,43 +254,43 @@ size_t plm_timeline_reserved_at(const plm_timeline *timeline, int64_t event)
     return timeline->extents.steps.items[low].bytes;
 }
 
-plm_status plm_timeline_init(const plm_export_source *source, plm_timeline *timeline)
+plm_status plm__timeline_init(const plm_export_source *source, plm_timeline *timeline)
 {
     plm_timeline *t = timeline;
     t->trace = source->trace;
     t->events = plm_trace_events(t->trace, &t->event_count);
     t->peak.event = -1;
-    PLM_TRY(plm_extents_init(source, &t->extents));
-    PLM_TRY(plm_sites_init(&t->sites, t->trace));
+    PLM_TRY(plm__extents_init(source, &t->extents));
+    PLM_TRY(plm__sites_init(&t->sites, t->trace));
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
-        PLM_TRY(plm_grouping_init(&t->groupings[k]));
+        PLM_TRY(plm__grouping_init(&t->groupings[k]));
     PLM_TRY(make_block_tables(t));
     PLM_TRY(learn(t));
     PLM_TRY(tell(t));
     for (int64_t i = 0; i < t->extents.steps.count; i++)
         if (t->extents.steps.items[i].bytes > t->reserved_peak)
             t->reserved_peak = t->extents.steps.items[i].bytes;
-    t->reserved_at_peak = plm_timeline_reserved_at(t, t->peak.event);
-    plm_host_free(t->site_of_block);
-    plm_host_free(t->kept_of_block);
-    plm_host_free(t->size_classes);
+    t->reserved_at_peak = plm__timeline_reserved_at(t, t->peak.event);
+    plm__host_free(t->site_of_block);
+    plm__host_free(t->kept_of_block);
+    plm__host_free(t->size_classes);
     t->site_of_block = t->kept_of_block = NULL;
     t->size_classes = NULL;
     return PLM_OK;
 }
 
-void plm_timeline_fini(plm_timeline *timeline)
+void plm__timeline_fini(plm_timeline *timeline)
 {
-    plm_extents_fini(&timeline->extents);
-    plm_sites_fini(&timeline->sites);
+    plm__extents_fini(&timeline->extents);
+    plm__sites_fini(&timeline->sites);
     for (int k = 0; k < PLM_GROUPING_COUNT; k++) {
-        plm_grouping_fini(&timeline->groupings[k]);
-        plm_host_free(timeline->group_bytes[k]);
+        plm__grouping_fini(&timeline->groupings[k]);
+        plm__host_free(timeline->group_bytes[k]);
     }
     PLM_ARRAY_FREE(&timeline->bins);
     PLM_ARRAY_FREE(&timeline->blocks);
-    plm_host_free(timeline->site_of_block);
-    plm_host_free(timeline->kept_of_block);
-    plm_host_free(timeline->size_classes);
+    plm__host_free(timeline->site_of_block);
+    plm__host_free(timeline->kept_of_block);
+    plm__host_free(timeline->size_classes);
     *timeline = (plm_timeline){0};
 }

@@ -72,26 +72,26 @@ typedef struct plm_timeline {
     int64_t *size_classes;
 } plm_timeline;
 
-/* Fills zeroed *timeline; plm_timeline_fini is needed after a failure too. PLM_ERROR_HOST_MEMORY.
+/* Fills zeroed *timeline; plm__timeline_fini is needed after a failure too. PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_timeline_init(const plm_export_source *source, plm_timeline *timeline);
+PLM_MUST_USE plm_status plm__timeline_init(const plm_export_source *source, plm_timeline *timeline);
 
-void plm_timeline_fini(plm_timeline *timeline);
+void plm__timeline_fini(plm_timeline *timeline);
 
 /* Of a bin: what this group held at its instant. */
-static inline size_t plm_timeline_group_bytes(const plm_timeline *timeline, int grouping,
-                                              int64_t bin, int group)
+static inline size_t plm__timeline_group_bytes(const plm_timeline *timeline, int grouping,
+                                               int64_t bin, int group)
 {
     return timeline->group_bytes[grouping][bin * PLM_GROUPS_MAX + group];
 }
 
 /* The grouping that says most: call sites of a recording, roles of a trace of ours. */
-static inline int plm_timeline_first_grouping(const plm_timeline *timeline)
+static inline int plm__timeline_first_grouping(const plm_timeline *timeline)
 {
     return timeline->recorded ? PLM_GROUPING_OP : PLM_GROUPING_ROLE;
 }
 
 /* The sum of the segments right after an event. */
-size_t plm_timeline_reserved_at(const plm_timeline *timeline, int64_t event);
+size_t plm__timeline_reserved_at(const plm_timeline *timeline, int64_t event);
 
 #endif

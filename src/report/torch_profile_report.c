@@ -73,17 +73,17 @@ static const char *op_text(const plm_torch_profile *profile, const op_share *sha
 
 static void add_line(plm_table *table, const char *what, size_t bytes, const char *remark)
 {
-    plm_table_row(table, PLM_TABLE_PLAIN);
-    plm_table_cell(table, "%s", what);
-    plm_page_size_cell(table, bytes);
-    plm_table_cell(table, "%s", remark);
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__table_cell(table, "%s", what);
+    plm__page_size_cell(table, bytes);
+    plm__table_cell(table, "%s", remark);
 }
 
 static void add_totals(plm_page *page, const plm_torch_profile *profile)
 {
     static const plm_table_column columns[] = {{0}, {.right = true}, {0}};
     plm_table table;
-    plm_table_init(&table, columns, 3);
+    plm__table_init(&table, columns, 3);
     add_line(&table, "allocated", profile->allocated_bytes, "after the last event");
     add_line(&table, "reserved", profile->reserved_bytes, "");
     add_line(&table, "allocated peak", profile->allocated_peak_bytes, "while the trace ran");
@@ -92,8 +92,8 @@ static void add_totals(plm_page *page, const plm_torch_profile *profile)
              "blocks from before the trace left out");
     if (profile->capacity_bytes > 0)
         add_line(&table, "capacity", profile->capacity_bytes, "of the device");
-    plm_page_table(page, &table);
-    plm_page_gap(page);
+    plm__page_table(page, &table);
+    plm__page_gap(page);
 }
 
 static plm_checklist ask(const plm_torch_profile *profile)
@@ -120,27 +120,28 @@ plm_status plm_report_torch_profile_text(const char *name, const plm_torch_profi
         PLM_ARRAY_FREE(&shares);
         return status;
     }
-    plm_page page = plm_page_begin(style);
-    plm_page_heading(&page, "%s, device %d: a trace of torch.profiler", name, (int)profile->device);
-    plm_page_say(&page, 0,
-                 "%lld memory events; %lld freed blocks from before it. Segments and call stacks "
-                 "are not in such a trace: record a snapshot for fragments, leaks and replays.",
-                 (long long)profile->events, (long long)profile->older_frees);
-    plm_page_gap(&page);
+    plm_page page = plm__page_begin(style);
+    plm__page_heading(&page, "%s, device %d: a trace of torch.profiler", name,
+                      (int)profile->device);
+    plm__page_say(&page, 0,
+                  "%lld memory events; %lld freed blocks from before it. Segments and call stacks "
+                  "are not in such a trace: record a snapshot for fragments, leaks and replays.",
+                  (long long)profile->events, (long long)profile->older_frees);
+    plm__page_gap(&page);
     add_totals(&page, profile);
-    plm_table_init(&table, columns, 3);
+    plm__table_init(&table, columns, 3);
     for (int64_t i = 0; i < shares.count && i < page.rows; i++) {
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_page_cut_cell(&table, op_text(profile, &shares.items[i]), page.columns - 40);
-        plm_table_cell(&table, "%lld", (long long)shares.items[i].blocks);
-        plm_page_size_cell(&table, shares.items[i].bytes);
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__page_cut_cell(&table, op_text(profile, &shares.items[i]), page.columns - 40);
+        plm__table_cell(&table, "%lld", (long long)shares.items[i].blocks);
+        plm__page_size_cell(&table, shares.items[i].bytes);
     }
-    plm_page_table(&page, &table);
+    plm__page_table(&page, &table);
     PLM_ARRAY_FREE(&shares);
     plm_checklist list = ask(profile);
-    plm_page_gap(&page);
+    plm__page_gap(&page);
     plm__checklist_page(&page, &list);
-    return plm_page_end(&page, text);
+    return plm__page_end(&page, text);
 }
 
 plm_status plm_report_torch_profile_json(const char *name, const plm_torch_profile *profile,
@@ -153,32 +154,32 @@ plm_status plm_report_torch_profile_json(const char *name, const plm_torch_profi
         PLM_ARRAY_FREE(&shares);
         return status;
     }
-    plm_json_begin_object(&json, NULL);
-    plm_json_begin_array(&json, "devices");
-    plm_json_begin_object(&json, NULL);
-    plm_json_text(&json, "file", name);
-    plm_json_text(&json, "kind", "profile");
-    plm_json_int(&json, "device", profile->device);
-    plm_json_int(&json, "trace_entries", profile->events);
-    plm_json_bytes(&json, "allocated_bytes", profile->allocated_bytes);
-    plm_json_bytes(&json, "reserved_bytes", profile->reserved_bytes);
-    plm_json_bytes(&json, "allocated_peak_bytes", profile->allocated_peak_bytes);
-    plm_json_bytes(&json, "reserved_peak_bytes", profile->reserved_peak_bytes);
-    plm_json_bytes(&json, "traced_peak_bytes", profile->traced_peak_bytes);
-    plm_json_begin_array(&json, "top");
+    plm__json_begin_object(&json, NULL);
+    plm__json_begin_array(&json, "devices");
+    plm__json_begin_object(&json, NULL);
+    plm__json_text(&json, "file", name);
+    plm__json_text(&json, "kind", "profile");
+    plm__json_int(&json, "device", profile->device);
+    plm__json_int(&json, "trace_entries", profile->events);
+    plm__json_bytes(&json, "allocated_bytes", profile->allocated_bytes);
+    plm__json_bytes(&json, "reserved_bytes", profile->reserved_bytes);
+    plm__json_bytes(&json, "allocated_peak_bytes", profile->allocated_peak_bytes);
+    plm__json_bytes(&json, "reserved_peak_bytes", profile->reserved_peak_bytes);
+    plm__json_bytes(&json, "traced_peak_bytes", profile->traced_peak_bytes);
+    plm__json_begin_array(&json, "top");
     for (int64_t i = 0; i < shares.count; i++) {
-        plm_json_begin_object(&json, NULL);
-        plm_json_text(&json, "site", op_text(profile, &shares.items[i]));
-        plm_json_bytes(&json, "peak_bytes", shares.items[i].bytes);
-        plm_json_int(&json, "peak_blocks", shares.items[i].blocks);
-        plm_json_end(&json);
+        plm__json_begin_object(&json, NULL);
+        plm__json_text(&json, "site", op_text(profile, &shares.items[i]));
+        plm__json_bytes(&json, "peak_bytes", shares.items[i].bytes);
+        plm__json_int(&json, "peak_blocks", shares.items[i].blocks);
+        plm__json_end(&json);
     }
-    plm_json_end(&json);
+    plm__json_end(&json);
     plm_checklist list = ask(profile);
     plm__checklist_json(&json, &list);
-    plm_json_end(&json);
-    plm_json_end(&json);
-    plm_json_end(&json);
+    plm__json_end(&json);
+    plm__json_end(&json);
+    plm__json_end(&json);
     PLM_ARRAY_FREE(&shares);
-    return plm_json_finish(&json, line);
+    return plm__json_finish(&json, line);
 }

@@ -25,38 +25,38 @@ static int64_t word_bytes(const char *words)
     return (int64_t)bytes;
 }
 
-void plm_text_wrap(plm_text *out, const char *words, int64_t columns, int64_t indent)
+void plm__text_wrap(plm_text *out, const char *words, int64_t columns, int64_t indent)
 {
     int64_t column = 0; /* 0: the line has not begun */
     for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
         int64_t bytes = word_bytes(words);
-        int64_t cells = plm_text_cells(words, bytes);
+        int64_t cells = plm__text_cells(words, bytes);
         if (column > 0 && column + 1 + cells > columns) {
-            plm_text_add(out, "\n");
+            plm__text_add(out, "\n");
             column = 0;
         }
-        plm_text_repeat(out, " ", column == 0 ? indent : 1);
+        plm__text_repeat(out, " ", column == 0 ? indent : 1);
         column += (column == 0 ? indent : 1) + cells;
-        plm_text_add_bytes(out, words, bytes);
+        plm__text_add_bytes(out, words, bytes);
         words += bytes;
     }
     if (column > 0)
-        plm_text_add(out, "\n");
+        plm__text_add(out, "\n");
 }
 
-void plm_text_list(plm_text *out, const char *item, int64_t index, int64_t count)
+void plm__text_list(plm_text *out, const char *item, int64_t index, int64_t count)
 {
     const char *before = index == 0 ? "" : index + 1 == count ? " and " : ", ";
-    plm_text_add(out, "%s%s", before, item);
+    plm__text_add(out, "%s%s", before, item);
 }
 
-void plm_text_count(plm_text *out, int64_t number)
+void plm__text_count(plm_text *out, int64_t number)
 {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%" PRIu64,
                           number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
     if (number < 0)
-        plm_text_add(out, "-");
+        plm__text_add(out, "-");
     for (int i = 0; i < length; i++)
-        plm_text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 ? "," : "", digits[i]);
+        plm__text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 ? "," : "", digits[i]);
 }

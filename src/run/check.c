@@ -68,19 +68,19 @@ plm_status plm__check_create(const plm_plan *plan, plm_device *device, uint8_t *
     plm_check *made = NULL;
     plm_status status;
     size_t storages = (size_t)plan->graph->storages.count, most = storages + OPERANDS_SPANS;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->plan = plan;
     made->device = device;
     made->table = device->table;
     made->arena = arena;
-    PLM_TRY_DONE(plm_host_alloc(storages * sizeof *made->is_read_later, &made->is_read_later));
-    PLM_TRY_DONE(plm_host_alloc((2 * most + 2) * sizeof *made->cuts, &made->cuts));
-    PLM_TRY_DONE(plm_host_alloc(most * sizeof *made->declared.items, &made->declared.items));
-    PLM_TRY_DONE(plm_host_alloc((2 * most + 2) * sizeof *made->parts.items, &made->parts.items));
+    PLM_TRY_DONE(plm__host_alloc(storages * sizeof *made->is_read_later, &made->is_read_later));
+    PLM_TRY_DONE(plm__host_alloc((2 * most + 2) * sizeof *made->cuts, &made->cuts));
+    PLM_TRY_DONE(plm__host_alloc(most * sizeof *made->declared.items, &made->declared.items));
+    PLM_TRY_DONE(plm__host_alloc((2 * most + 2) * sizeof *made->parts.items, &made->parts.items));
     PLM_TRY_DONE(
-        plm_host_alloc((size_t)plan->graph->ops.count * sizeof *made->launches, &made->launches));
-    PLM_TRY_DONE(plm_host_alloc(plan->summary.arena_bytes, &made->before));
-    PLM_TRY_DONE(plm_host_alloc(plan->summary.arena_bytes, &made->after));
+        plm__host_alloc((size_t)plan->graph->ops.count * sizeof *made->launches, &made->launches));
+    PLM_TRY_DONE(plm__host_alloc(plan->summary.arena_bytes, &made->before));
+    PLM_TRY_DONE(plm__host_alloc(plan->summary.arena_bytes, &made->after));
     find_outputs(made);
     *check = made;
     made = NULL;
@@ -93,14 +93,14 @@ void plm__check_destroy(plm_check *check)
 {
     if (!check)
         return;
-    plm_host_free(check->is_read_later);
-    plm_host_free(check->cuts);
-    plm_host_free(check->declared.items);
-    plm_host_free(check->parts.items);
-    plm_host_free(check->launches);
-    plm_host_free(check->before);
-    plm_host_free(check->after);
-    plm_host_free(check);
+    plm__host_free(check->is_read_later);
+    plm__host_free(check->cuts);
+    plm__host_free(check->declared.items);
+    plm__host_free(check->parts.items);
+    plm__host_free(check->launches);
+    plm__host_free(check->before);
+    plm__host_free(check->after);
+    plm__host_free(check);
 }
 
 /* ---- what is declared ---------------------------------------------------------------------- */
@@ -260,8 +260,8 @@ static plm_status broken(const plm_check *check, int64_t index, const char *what
     const plm_op *op = &graph->ops.items[index];
     return plm_fail(PLM_ERROR_DEVICE,
                     "operation '%s' (%s) of layer '%s' %s, at offset %zu of the arena",
-                    plm_intern_text(&graph->names, op->label), plm_op_info_of(op->kind)->text,
-                    plm_intern_text(&graph->names, op->layer), what, offset);
+                    plm__intern_text(&graph->names, op->label), plm__op_info_of(op->kind)->text,
+                    plm__intern_text(&graph->names, op->layer), what, offset);
 }
 
 /* *at = the first byte of the part that is not as in the copy, the part's end when all are. */

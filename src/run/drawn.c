@@ -13,11 +13,11 @@ plm_status plm__drawn_window(const plm_session *session, const plm_plan *plan, i
     const uint64_t limit = (uint64_t)plm__session_id_limit(session);
     size_t count, bytes;
     int32_t *drawn = NULL;
-    PLM_TRY(plm_mul_bytes((size_t)summary.batch, (size_t)summary.sequence, &count));
-    PLM_TRY(plm_mul_bytes(count, 2 * sizeof *drawn, &bytes));
-    PLM_TRY(plm_host_alloc(bytes, &drawn));
+    PLM_TRY(plm__mul_bytes((size_t)summary.batch, (size_t)summary.sequence, &count));
+    PLM_TRY(plm__mul_bytes(count, 2 * sizeof *drawn, &bytes));
+    PLM_TRY(plm__host_alloc(bytes, &drawn));
     for (size_t i = 0; i < 2 * count; i++)
-        drawn[i] = (int32_t)(plm_philox_at(1, 0, SITE_IDS, i).word[0] % limit);
+        drawn[i] = (int32_t)(plm__philox_at(1, 0, SITE_IDS, i).word[0] % limit);
     *ids = drawn;
     return PLM_OK;
 }

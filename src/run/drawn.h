@@ -7,7 +7,7 @@
 
 /*
  * *ids = tokens [batch, T], then targets [batch, T], the same in every run, all within the
- * session's tables. Owned by the caller, freed with plm_host_free. PLM_ERROR_HOST_MEMORY,
+ * session's tables. Owned by the caller, freed with plm__host_free. PLM_ERROR_HOST_MEMORY,
  * PLM_ERROR_OVERFLOW.
  */
 PLM_MUST_USE plm_status plm__drawn_window(const plm_session *session, const plm_plan *plan,

@@ -19,9 +19,9 @@ static plm_status time_steps(plm_session *session, const plm_plan *plan, const i
     int64_t began_ns = 0, best_ns = INT64_MAX;
     for (int step = 0; step <= STEPS_MOST; step++) {
         plm_step_result result;
-        int64_t step_ns = plm_clock_ns();
+        int64_t step_ns = plm__clock_ns();
         PLM_TRY(plm_session_step(session, step, &hyper, summary.batch, ids, targets, &result));
-        int64_t now_ns = plm_clock_ns();
+        int64_t now_ns = plm__clock_ns();
         if (step == 0)
             began_ns = now_ns;
         else if (now_ns - step_ns < best_ns)
@@ -46,7 +46,7 @@ static plm_status run_plan(const plm_plan *plan, plm_device *device, plm_curve_p
     point->measured_peak_bytes = memory.peak_bytes;
 done:
     plm_session_destroy(session);
-    plm_host_free(ids);
+    plm__host_free(ids);
     return status;
 }
 
@@ -70,7 +70,7 @@ plm_status plm_curve_measure(plm_curve *curve, const plm_job *job, const plm_str
                              const plm_curve_observer *observer)
 {
     if (limit_bytes == 0)
-        PLM_TRY(plm_memory_available(&limit_bytes));
+        PLM_TRY(plm__memory_available(&limit_bytes));
     for (int i = 0; i < curve->count; i++) {
         plm_curve_point *point = &curve->points[i];
         plm_job placed = *job;

@@ -33,9 +33,9 @@ static void describe(const plm_plan *plan, const plm_device *device, plm_program
     *row = (plm_profile_row){
         .program = program,
         .block = op->block,
-        .layer = plm_intern_text(&graph->names, op->layer),
-        .label = plm_intern_text(&graph->names, op->label),
-        .op = plm_op_info_of(op->kind)->text,
+        .layer = plm__intern_text(&graph->names, op->layer),
+        .label = plm__intern_text(&graph->names, op->label),
+        .op = plm__op_info_of(op->kind)->text,
         .runs = plm__program_runs(program, plan->summary.batch, plan->summary.strategy.micro_batch),
         .flops = work.flops,
         .bytes = work.bytes,
@@ -44,7 +44,7 @@ static void describe(const plm_plan *plan, const plm_device *device, plm_program
         row->predicted_ns = (double)plm__op_cost(device->profile, graph, op);
     plm_tensor shown = shown_tensor(op);
     if (shown != PLM_TENSOR_NONE)
-        plm_shape_format(&plm_graph_tensor(graph, shown)->shape, row->shape);
+        plm__shape_format(&plm__graph_tensor(graph, shown)->shape, row->shape);
 }
 
 /* Births and deaths of the program's storages; a storage that takes another's place makes nothing
@@ -54,13 +54,13 @@ static void add_memory(const plm_plan *plan, plm_program program, plm_profile_ro
     const plm_graph *graph = plan->graph;
     const plm_op_range range = graph->programs[program];
     const plm_tensor loss = graph->loss[program];
-    int64_t turn =
-        loss == PLM_TENSOR_NONE ? range.end : plm_graph_tensor(graph, loss)->producer - range.begin;
+    int64_t turn = loss == PLM_TENSOR_NONE ? range.end
+                                           : plm__graph_tensor(graph, loss)->producer - range.begin;
     for (int64_t i = 0; i < graph->storages.count; i++) {
         const plm_place *place = &plan->places[i];
         if (!plm__plan_is_call(graph, i, program) || place->home != i)
             continue;
-        size_t bytes = plm_granules(graph->storages.items[i].bytes);
+        size_t bytes = plm__granules(graph->storages.items[i].bytes);
         rows[range.begin + place->birth].made_bytes += bytes;
         rows[range.begin + place->until].freed_bytes += bytes;
         if (place->birth < turn && place->until > turn)
@@ -69,7 +69,7 @@ static void add_memory(const plm_plan *plan, plm_program program, plm_profile_ro
     size_t live = 0;
     for (int64_t i = range.begin; i < range.end; i++) {
         live += rows[i].made_bytes;
-        rows[i].live_bytes = live + plm_granules(rows[i].workspace_bytes);
+        rows[i].live_bytes = live + plm__granules(rows[i].workspace_bytes);
         live -= rows[i].freed_bytes;
     }
 }
@@ -87,12 +87,12 @@ static void mark_peak(plm_profile *profile)
 plm_status plm_profile_create(const plm_plan *plan, const plm_device *device, plm_profile **profile)
 {
     plm_profile *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->plan = plan;
     made->count = plan->graph->ops.count;
-    plm_status status = plm_host_alloc((size_t)made->count * sizeof *made->rows, &made->rows);
+    plm_status status = plm__host_alloc((size_t)made->count * sizeof *made->rows, &made->rows);
     if (status != PLM_OK) {
-        plm_host_free(made);
+        plm__host_free(made);
         return status;
     }
     for (int p = 0; p < PLM_PROGRAM_COUNT; p++) {
@@ -110,8 +110,8 @@ void plm_profile_destroy(plm_profile *profile)
 {
     if (!profile)
         return;
-    plm_host_free(profile->rows);
-    plm_host_free(profile);
+    plm__host_free(profile->rows);
+    plm__host_free(profile);
 }
 
 void plm__profile_add(plm_profile *profile, int64_t index, int64_t ns)
@@ -157,17 +157,17 @@ static plm_status run_steps(plm_profile *profile, plm_session *session, int64_t 
     const int32_t *targets = ids + summary->batch * summary->sequence;
     const plm_hyper hyper = plm__drawn_hyper(profile->plan);
     int64_t end_ns = 0;
-    for (int64_t step = 0; step <= steps || plm_clock_ns() < end_ns; step++) {
+    for (int64_t step = 0; step <= steps || plm__clock_ns() < end_ns; step++) {
         plm_step_result result;
-        int64_t began_ns = plm_clock_ns();
+        int64_t began_ns = plm__clock_ns();
         PLM_TRY(plm_session_step(session, step, &hyper, summary->batch, ids, targets, &result));
-        int64_t spent_ns = plm_clock_ns() - began_ns;
+        int64_t spent_ns = plm__clock_ns() - began_ns;
         if (step > 0 && (profile->best_step_ns == 0 || spent_ns < profile->best_step_ns))
             profile->best_step_ns = spent_ns;
         if (step > 0)
             continue;
         plm_session_profile(session, profile);
-        end_ns = plm_clock_ns() + (int64_t)(seconds * 1e9);
+        end_ns = plm__clock_ns() + (int64_t)(seconds * 1e9);
     }
     return PLM_OK;
 }
@@ -185,6 +185,6 @@ plm_status plm_profile_run(plm_profile *profile, plm_device *device, int64_t ste
     status = run_steps(profile, session, steps, seconds, ids);
 done:
     plm_session_destroy(session);
-    plm_host_free(ids);
+    plm__host_free(ids);
     return status;
 }

@@ -76,7 +76,7 @@ plm_hyper plm_hyper_default(void)
 
 static uint8_t *address_of(const plm_session *session, plm_tensor tensor)
 {
-    const plm_tensor_info *info = plm_graph_tensor(session->plan->graph, tensor);
+    const plm_tensor_info *info = plm__graph_tensor(session->plan->graph, tensor);
     return session->arena + session->plan->places[info->storage].offset + info->offset;
 }
 
@@ -111,7 +111,7 @@ static void find_tensors(plm_session *session)
     for (int64_t i = 0; i < graph->tensors.count; i++) {
         const plm_tensor_info *info = &graph->tensors.items[i];
         const plm_storage *storage = &graph->storages.items[info->storage];
-        const char *name = plm_intern_text(&graph->names, info->name);
+        const char *name = plm__intern_text(&graph->names, info->name);
         bound_input input = {address_of(session, (plm_tensor)i), info->bytes};
         if (info->bytes != storage->bytes) /* a view */
             continue;
@@ -130,9 +130,9 @@ static void find_tensors(plm_session *session)
 static void limit_ids(plm_session *session, const plm_op *op)
 {
     const plm_graph *graph = session->plan->graph;
-    const char *name = plm_intern_text(&graph->names, plm_graph_tensor(graph, op->in[0])->name);
+    const char *name = plm__intern_text(&graph->names, plm__graph_tensor(graph, op->in[0])->name);
     int64_t *limit = strcmp(name, "types") == 0 ? &session->type_limit : &session->token_limit;
-    int64_t rows = plm_graph_tensor(graph, op->in[1])->shape.dims[0];
+    int64_t rows = plm__graph_tensor(graph, op->in[1])->shape.dims[0];
     if (rows < *limit)
         *limit = rows;
 }
@@ -146,7 +146,7 @@ static void find_limits(plm_session *session)
         if (op->kind == PLM_OP_EMBEDDING) {
             limit_ids(session, op);
         } else if (op->kind == PLM_OP_CROSS_ENTROPY) {
-            const plm_shape *logits = &plm_graph_tensor(graph, op->in[0])->shape;
+            const plm_shape *logits = &plm__graph_tensor(graph, op->in[0])->shape;
             if (logits->dims[logits->rank - 1] < session->target_limit)
                 session->target_limit = logits->dims[logits->rank - 1];
         }
@@ -180,9 +180,9 @@ static plm_status run_timed(plm_session *session, plm_program program)
         PLM_TRY(plm__check_begin(session->check, program));
     PLM_TRY(session->table->fence(session->device));
     for (int64_t i = range.begin; i < range.end; i++) {
-        int64_t began_ns = plm_clock_ns();
+        int64_t began_ns = plm__clock_ns();
         PLM_TRY(launch_to_end(session, i));
-        int64_t ended_ns = plm_clock_ns();
+        int64_t ended_ns = plm__clock_ns();
         if (session->profile)
             plm__profile_add(session->profile, i, ended_ns - began_ns);
         if (span)
@@ -226,12 +226,12 @@ enum { PIECE = 1024 }; /* elements that are converted at once */
 
 static float from_half(plm_dtype dtype, uint16_t bits)
 {
-    return dtype == PLM_DTYPE_BF16 ? plm_from_bf16(bits) : plm_from_fp16(bits);
+    return dtype == PLM_DTYPE_BF16 ? plm__from_bf16(bits) : plm__from_fp16(bits);
 }
 
 static uint16_t to_half(plm_dtype dtype, float value)
 {
-    return dtype == PLM_DTYPE_BF16 ? plm_to_bf16(value) : plm_to_fp16(value);
+    return dtype == PLM_DTYPE_BF16 ? plm__to_bf16(value) : plm__to_fp16(value);
 }
 
 /* Copies `count` real numbers out of the device's memory, as fp32 whatever they are there. */
@@ -305,8 +305,8 @@ static plm_status start(plm_session *session, uint64_t seed)
     const plm_plan_summary *summary = &session->plan->summary;
     const plm_graph *graph = session->plan->graph;
     size_t padding = INPUTS * (size_t)(summary->strategy.micro_batch * summary->sequence);
-    PLM_TRY(plm_host_alloc(padding * sizeof(int32_t), &session->padding));
-    PLM_TRY(plm_host_alloc((size_t)graph->ops.count * sizeof *session->ops, &session->ops));
+    PLM_TRY(plm__host_alloc(padding * sizeof(int32_t), &session->padding));
+    PLM_TRY(plm__host_alloc((size_t)graph->ops.count * sizeof *session->ops, &session->ops));
     void *arena = NULL;
     PLM_TRY(session->table->reserve(session->device, summary->arena_bytes, &arena));
     session->arena = arena;
@@ -331,7 +331,7 @@ plm_status plm__session_create_as(const plm_plan *plan, plm_device *device, uint
 {
     static run_function *const ways[] = {run_plain, run_checked};
     plm_session *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->run = ways[checked];
     made->plan = plan;
     made->device = device;
@@ -362,9 +362,9 @@ void plm_session_destroy(plm_session *session)
         session->table->release(session->device, session->arena,
                                 session->plan->summary.arena_bytes);
     plm__check_destroy(session->check);
-    plm_host_free(session->ops);
-    plm_host_free(session->padding);
-    plm_host_free(session);
+    plm__host_free(session->ops);
+    plm__host_free(session->padding);
+    plm__host_free(session);
 }
 
 void plm_session_use_types(plm_session *session, const int32_t *types)
@@ -527,10 +527,10 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     PLM_TRY(has_program(session, PLM_PROGRAM_GENERATE));
     PLM_FAIL_IF(count < 1 || count > length, PLM_ERROR_ARGUMENT,
                 "wanted 1 to %" PRId64 " tokens, found %" PRId64, length, count);
-    const plm_tensor_info *info = plm_graph_tensor(session->plan->graph, session->logits);
-    PLM_FAIL_IF(plm_shape_elements(&info->shape) != vocab, PLM_ERROR_ARGUMENT,
+    const plm_tensor_info *info = plm__graph_tensor(session->plan->graph, session->logits);
+    PLM_FAIL_IF(plm__shape_elements(&info->shape) != vocab, PLM_ERROR_ARGUMENT,
                 "wanted room for %" PRId64 " logits, found %" PRId64,
-                plm_shape_elements(&info->shape), vocab);
+                plm__shape_elements(&info->shape), vocab);
     PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
     memset(session->padding, 0, (size_t)length * sizeof *tokens);
     memcpy(session->padding, tokens, (size_t)count * sizeof *tokens);
@@ -560,10 +560,10 @@ const char *plm__session_parameter(const plm_session *session, int64_t index, in
 {
     const plm_graph *graph = session->plan->graph;
     const plm_tensor_info *info =
-        plm_graph_tensor(graph, graph->parameters.items[index].flat[PLM_FLAT_PARAMETER]);
+        plm__graph_tensor(graph, graph->parameters.items[index].flat[PLM_FLAT_PARAMETER]);
     *rank = info->shape.rank;
     *shape = info->shape.dims;
-    return plm_intern_text(&graph->names, info->name);
+    return plm__intern_text(&graph->names, info->name);
 }
 
 /* The tensor of a part, PLM_TENSOR_NONE when the plan does not hold it. */
@@ -576,7 +576,7 @@ static plm_tensor part_tensor(const plm_session *session, int64_t index, plm_par
                             : parameter->flat[part_flats[part]];
     if (tensor == PLM_TENSOR_NONE)
         return PLM_TENSOR_NONE;
-    int32_t storage = plm_graph_tensor(session->plan->graph, tensor)->storage;
+    int32_t storage = plm__graph_tensor(session->plan->graph, tensor)->storage;
     /* The gradient of an early update does not outlive it. */
     return session->plan->graph->storages.items[storage].scope == PLM_SCOPE_CALL ? PLM_TENSOR_NONE
                                                                                  : tensor;
@@ -595,7 +595,7 @@ static plm_status follow_master(plm_session *session, int64_t index, int64_t fir
     if (parameter->flat[PLM_FLAT_MASTER] == PLM_TENSOR_NONE)
         return PLM_OK;
     plm_tensor weight = parameter->flat[PLM_FLAT_PARAMETER];
-    plm_dtype dtype = plm_graph_tensor(session->plan->graph, weight)->shape.dtype;
+    plm_dtype dtype = plm__graph_tensor(session->plan->graph, weight)->shape.dtype;
     uint8_t *to = address_of(session, weight) + (size_t)first * plm_dtype_size(dtype);
     return write_reals(session, to, dtype, count, values);
 }
@@ -652,10 +652,10 @@ static plm_status find_part(const plm_session *session, const char *name, plm_pa
     for (int64_t i = 0; i < graph->parameters.count; i++) {
         plm_tensor tensor = part_tensor(session, i, part);
         if (tensor == PLM_TENSOR_NONE ||
-            strcmp(plm_intern_text(&graph->names, plm_graph_tensor(graph, tensor)->name), name) !=
+            strcmp(plm__intern_text(&graph->names, plm__graph_tensor(graph, tensor)->name), name) !=
                 0)
             continue;
-        int64_t elements = plm_shape_elements(&plm_graph_tensor(graph, tensor)->shape);
+        int64_t elements = plm__shape_elements(&plm__graph_tensor(graph, tensor)->shape);
         PLM_FAIL_IF(elements != count, PLM_ERROR_ARGUMENT,
                     "parameter '%s' has %" PRId64 " elements, not %" PRId64, name, elements, count);
         *index = i;
@@ -671,7 +671,7 @@ plm_status plm_session_read(plm_session *session, const char *name, plm_paramete
     PLM_TRY(find_part(session, name, part, count, &index));
     plm_tensor tensor = part_tensor(session, index, part);
     return read_reals(session, address_of(session, tensor),
-                      plm_graph_tensor(session->plan->graph, tensor)->shape.dtype, count, values);
+                      plm__graph_tensor(session->plan->graph, tensor)->shape.dtype, count, values);
 }
 
 plm_status plm_session_write(plm_session *session, const char *name, plm_parameter_part part,
@@ -681,7 +681,7 @@ plm_status plm_session_write(plm_session *session, const char *name, plm_paramet
     PLM_TRY(find_part(session, name, part, count, &index));
     plm_tensor tensor = part_tensor(session, index, part);
     PLM_TRY(write_reals(session, address_of(session, tensor),
-                        plm_graph_tensor(session->plan->graph, tensor)->shape.dtype, count,
+                        plm__graph_tensor(session->plan->graph, tensor)->shape.dtype, count,
                         values));
     return part == PLM_PART_VALUE ? follow_master(session, index, 0, count, values) : PLM_OK;
 }

@@ -44,30 +44,30 @@ bool plm_check_wants_action(plm_check_kind kind, plm_answer answer)
 
 /* ---- what the questions share ---- */
 
-plm_status plm_sizes_init(plm_sizes *sizes)
+plm_status plm__sizes_init(plm_sizes *sizes)
 {
     *sizes = (plm_sizes){.counts = {0}};
-    return plm_intern_init(&sizes->keys);
+    return plm__intern_init(&sizes->keys);
 }
 
-void plm_sizes_fini(plm_sizes *sizes)
+void plm__sizes_fini(plm_sizes *sizes)
 {
     PLM_ARRAY_FREE(&sizes->counts);
-    plm_intern_fini(&sizes->keys);
+    plm__intern_fini(&sizes->keys);
 }
 
-plm_status plm_sizes_find(plm_sizes *sizes, size_t bytes, int64_t **count)
+plm_status plm__sizes_find(plm_sizes *sizes, size_t bytes, int64_t **count)
 {
     uint32_t number;
-    PLM_TRY(plm_intern_add(&sizes->keys, (const char *)&bytes, sizeof bytes, &number));
+    PLM_TRY(plm__intern_add(&sizes->keys, (const char *)&bytes, sizeof bytes, &number));
     while (sizes->counts.count < (int64_t)number)
         PLM_TRY(PLM_ARRAY_PUSH(&sizes->counts, 0));
     *count = &sizes->counts.items[number - 1];
     return PLM_OK;
 }
 
-void plm_check_add_figure(plm_check *check, const char *what, const char *site, int64_t blocks,
-                          size_t bytes)
+void plm__check_add_figure(plm_check *check, const char *what, const char *site, int64_t blocks,
+                           size_t bytes)
 {
     if (check->figure_count == PLM_CHECK_FIGURES_MAX)
         return;
@@ -87,7 +87,7 @@ plm_origin plm__origin_of(const plm_facts *facts, int64_t birth)
 plm_status plm__peak_until(const plm_facts *facts, const int64_t *from, size_t *peak)
 {
     size_t live = 0, most = 0, *falls = NULL; /* by event: what ceases to count behind it */
-    PLM_TRY(plm_host_alloc(((size_t)facts->event_count + 1) * sizeof *falls, &falls));
+    PLM_TRY(plm__host_alloc(((size_t)facts->event_count + 1) * sizeof *falls, &falls));
     for (int64_t i = 0; i < facts->event_count; i++) {
         const plm_event *event = &facts->events[i];
         if (event->kind == PLM_EVENT_BLOCK_ALLOC && from[event->block] > i) {
@@ -98,7 +98,7 @@ plm_status plm__peak_until(const plm_facts *facts, const int64_t *from, size_t *
         most = live > most ? live : most;
         live -= falls[i];
     }
-    plm_host_free(falls);
+    plm__host_free(falls);
     *peak = most;
     return PLM_OK;
 }
@@ -110,17 +110,17 @@ static plm_status find_origins(plm_facts *facts)
     int64_t count;
     const plm_trace *trace = facts->findings->device->trace;
     const plm_owner *owners = plm_trace_owners(trace, &count);
-    PLM_TRY(plm_host_alloc(((size_t)count + 1) * sizeof *facts->origins, &facts->origins));
+    PLM_TRY(plm__host_alloc(((size_t)count + 1) * sizeof *facts->origins, &facts->origins));
     for (int64_t i = 0; i < count; i++)
-        facts->origins[i] = plm_origin_of_stack(trace, owners[i].frames);
+        facts->origins[i] = plm__origin_of_stack(trace, owners[i].frames);
     return PLM_OK;
 }
 
 static plm_status find_lives(plm_facts *facts)
 {
     size_t bytes = ((size_t)facts->findings->block_count + 1) * sizeof *facts->deaths;
-    PLM_TRY(plm_find_births(facts->findings, &facts->births));
-    PLM_TRY(plm_host_alloc(bytes, &facts->deaths));
+    PLM_TRY(plm__find_births(facts->findings, &facts->births));
+    PLM_TRY(plm__host_alloc(bytes, &facts->deaths));
     for (int64_t i = 0; i < facts->findings->block_count; i++)
         facts->deaths[i] = facts->event_count;
     for (int64_t i = 0; i < facts->event_count; i++)
@@ -210,10 +210,10 @@ static plm_status find_facts(const plm_findings *findings, plm_facts *facts)
 
 static void facts_fini(plm_facts *facts)
 {
-    plm_host_free(facts->origins);
-    plm_host_free(facts->births);
-    plm_host_free(facts->deaths);
-    plm_host_free(facts->roles);
+    plm__host_free(facts->origins);
+    plm__host_free(facts->births);
+    plm__host_free(facts->deaths);
+    plm__host_free(facts->roles);
     PLM_ARRAY_FREE(&facts->ends);
     PLM_ARRAY_FREE(&facts->backwards);
 }
@@ -249,7 +249,7 @@ plm_status plm_checklist_create(const plm_findings *findings, plm_checklist **li
 {
     plm_checklist *made = NULL;
     plm_status status = PLM_OK;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     if (findings->peak_event < 0 || !findings->device->history.recorded)
         tell_nothing(made);
     else
@@ -264,5 +264,5 @@ plm_status plm_checklist_create(const plm_findings *findings, plm_checklist **li
 
 void plm_checklist_destroy(plm_checklist *list)
 {
-    plm_host_free(list);
+    plm__host_free(list);
 }

@@ -6,7 +6,7 @@
 #include "plimsoll/checklist.h"
 
 /* Appends a figure while there is room; `site` NULL: none. */
-void plm_check_add_figure(plm_check *check, const char *what, const char *site, int64_t blocks,
-                          size_t bytes);
+void plm__check_add_figure(plm_check *check, const char *what, const char *site, int64_t blocks,
+                           size_t bytes);
 
 #endif

@@ -64,11 +64,11 @@ typedef struct plm_sizes {
     PLM_ARRAY(int64_t) counts;
 } plm_sizes;
 
-PLM_MUST_USE plm_status plm_sizes_init(plm_sizes *sizes);
-void plm_sizes_fini(plm_sizes *sizes);
+PLM_MUST_USE plm_status plm__sizes_init(plm_sizes *sizes);
+void plm__sizes_fini(plm_sizes *sizes);
 
 /* *count = where this size is counted, 0 at first; valid until the next call. */
-PLM_MUST_USE plm_status plm_sizes_find(plm_sizes *sizes, size_t bytes, int64_t **count);
+PLM_MUST_USE plm_status plm__sizes_find(plm_sizes *sizes, size_t bytes, int64_t **count);
 
 /* Fills roles and what stands behind it. */
 PLM_MUST_USE plm_status plm__find_roles(plm_facts *facts);

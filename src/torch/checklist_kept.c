@@ -75,7 +75,7 @@ static plm_status add_kept(kept_sum *sum, const plm_facts *facts, int64_t birth)
     sum->checkpointed_bytes += origin.checkpointed ? event->bytes_asked : 0;
     if (sum->groups.count >= GROUPS_MAX)
         return PLM_OK;
-    PLM_TRY(plm_intern_add(&sum->keys, (const char *)&key, sizeof key, &number));
+    PLM_TRY(plm__intern_add(&sum->keys, (const char *)&key, sizeof key, &number));
     if (sum->groups.count < (int64_t)number)
         PLM_TRY(PLM_ARRAY_PUSH(&sum->groups, (kept_group){.place = (int32_t)key.place,
                                                           .what = origin.what,
@@ -140,7 +140,7 @@ static plm_status bound_gain(const plm_facts *facts, kept_group *group)
 {
     int64_t *from = NULL;
     size_t peak = 0;
-    PLM_TRY(plm_host_alloc(((size_t)facts->findings->block_count + 1) * sizeof *from, &from));
+    PLM_TRY(plm__host_alloc(((size_t)facts->findings->block_count + 1) * sizeof *from, &from));
     for (int64_t i = 0; i < facts->event_count; i++) {
         int64_t block = facts->events[i].block;
         if (facts->events[i].kind != PLM_EVENT_BLOCK_ALLOC)
@@ -151,7 +151,7 @@ static plm_status bound_gain(const plm_facts *facts, kept_group *group)
         from[block] = is_of_group ? 0 : facts->event_count;
     }
     plm_status status = plm__peak_until(facts, from, &peak);
-    plm_host_free(from);
+    plm__host_free(from);
     size_t fall = facts->peak_bytes - peak;
     group->gain_bytes = group->gain_bytes < fall ? group->gain_bytes : fall;
     return status;
@@ -248,9 +248,9 @@ static plm_status decide(const plm_facts *facts, kept_sum *sum, plm_check *check
             best = &sum->groups.items[i];
     PLM_TRY(bound_gain(facts, best));
     for (int64_t i = 0; i < sum->groups.count; i++)
-        plm_check_add_figure(check, sum->groups.items[i].what,
-                             plm_site_text(facts->findings, sum->groups.items[i].place, site),
-                             sum->groups.items[i].blocks, sum->groups.items[i].bytes);
+        plm__check_add_figure(check, sum->groups.items[i].what,
+                              plm_site_text(facts->findings, sum->groups.items[i].place, site),
+                              sum->groups.items[i].blocks, sum->groups.items[i].bytes);
     say_basis(facts, check);
     answer(facts, sum, best, check);
     return PLM_OK;
@@ -259,9 +259,9 @@ static plm_status decide(const plm_facts *facts, kept_sum *sum, plm_check *check
 plm_status plm__check_activations(const plm_facts *facts, plm_check *check)
 {
     kept_sum sum = {.bytes = 0};
-    PLM_TRY(plm_intern_init(&sum.keys));
+    PLM_TRY(plm__intern_init(&sum.keys));
     plm_status status = decide(facts, &sum, check);
     PLM_ARRAY_FREE(&sum.groups);
-    plm_intern_fini(&sum.keys);
+    plm__intern_fini(&sum.keys);
     return status;
 }

@@ -120,9 +120,9 @@ static plm_status life_view_init(life_view *view, const plm_facts *facts)
 {
     size_t blocks = (size_t)facts->findings->block_count + 1;
     *view = (life_view){.facts = facts, .spike = find_spike(facts)};
-    PLM_TRY(plm_host_alloc(blocks * sizeof *view->requests, &view->requests));
-    PLM_TRY(plm_host_alloc(blocks * sizeof *view->from, &view->from));
-    PLM_TRY(plm_host_alloc(blocks, &view->lives));
+    PLM_TRY(plm__host_alloc(blocks * sizeof *view->requests, &view->requests));
+    PLM_TRY(plm__host_alloc(blocks * sizeof *view->from, &view->from));
+    PLM_TRY(plm__host_alloc(blocks, &view->lives));
     memset(view->lives, LIFE_COUNT, blocks);
     for (int64_t i = 0; i < facts->event_count; i++)
         if (facts->events[i].kind == PLM_EVENT_BLOCK_FREE_REQUESTED && facts->events[i].block >= 0)
@@ -132,9 +132,9 @@ static plm_status life_view_init(life_view *view, const plm_facts *facts)
 
 static void life_view_fini(life_view *view)
 {
-    plm_host_free(view->requests);
-    plm_host_free(view->from);
-    plm_host_free(view->lives);
+    plm__host_free(view->requests);
+    plm__host_free(view->from);
+    plm__host_free(view->lives);
 }
 
 /* Counts what lives too long already at the peak. */
@@ -177,14 +177,14 @@ static plm_status find_lives(const plm_facts *facts, life_sum sums[LIFE_COUNT])
     int64_t *from = NULL;
     plm_status status;
     PLM_TRY_DONE(life_view_init(&view, facts));
-    PLM_TRY_DONE(plm_host_alloc(((size_t)facts->findings->block_count + 1) * sizeof *from, &from));
+    PLM_TRY_DONE(plm__host_alloc(((size_t)facts->findings->block_count + 1) * sizeof *from, &from));
     sum_lives(&view, sums);
     for (int i = 0; i < LIFE_COUNT; i++)
         if (sums[i].bytes >= facts->peak_bytes / LEAST_PART && sums[i].bytes > 0)
             PLM_TRY_DONE(find_gain(&view, (life)i, from, &sums[i].gain_bytes));
 done:
     life_view_fini(&view);
-    plm_host_free(from);
+    plm__host_free(from);
     return status;
 }
 
@@ -242,9 +242,9 @@ plm_status plm__check_lifetimes(const plm_facts *facts, plm_check *check)
     for (int i = 0; i < LIFE_COUNT; i++) {
         if (sums[i].gain_bytes < facts->peak_bytes / LEAST_PART || sums[i].gain_bytes == 0)
             continue;
-        plm_check_add_figure(check, life_rows[i].what,
-                             plm_site_text(facts->findings, sums[i].place, site), sums[i].blocks,
-                             sums[i].bytes);
+        plm__check_add_figure(check, life_rows[i].what,
+                              plm_site_text(facts->findings, sums[i].place, site), sums[i].blocks,
+                              sums[i].bytes);
         if (best == LIFE_COUNT || sums[i].gain_bytes > sums[best].gain_bytes)
             best = (life)i;
     }

@@ -35,7 +35,7 @@ static plm_status find_pattern(const plm_facts *facts, pattern *found)
 {
     plm_sizes sizes;
     uint64_t streams = 0;
-    PLM_TRY(plm_sizes_init(&sizes));
+    PLM_TRY(plm__sizes_init(&sizes));
     plm_status status = PLM_OK;
     for (int64_t i = facts->findings->device->carried_in;
          i < facts->event_count && status == PLM_OK; i++) {
@@ -46,12 +46,12 @@ static plm_status find_pattern(const plm_facts *facts, pattern *found)
         if (facts->events[i].bytes_asked <= (size_t)1 << 20)
             continue;
         found->requests++;
-        status = plm_sizes_find(&sizes, facts->events[i].bytes_asked, &count);
+        status = plm__sizes_find(&sizes, facts->events[i].bytes_asked, &count);
     }
     found->sizes = sizes.counts.count;
     for (; streams; streams &= streams - 1)
         found->streams++;
-    plm_sizes_fini(&sizes);
+    plm__sizes_fini(&sizes);
     return status;
 }
 
@@ -90,7 +90,7 @@ static plm_status answer_no(const plm_facts *facts, plm_check *check)
         return PLM_OK;
     }
     check->gain_bytes = recorded - best.reserved_peak_bytes;
-    plm_check_add_figure(check, "reserved peak then", NULL, 0, best.reserved_peak_bytes);
+    plm__check_add_figure(check, "reserved peak then", NULL, 0, best.reserved_peak_bytes);
     snprintf(check->action, sizeof check->action,
              "PYTORCH_ALLOC_CONF=%s: this history, replayed, then reserves %s instead of %s",
              best.name, plm_size_format(best.reserved_peak_bytes, then),
@@ -132,20 +132,20 @@ plm_status plm__check_allocator(const plm_facts *facts, plm_check *check)
     }
     size_t peak = findings->replayed.reserved_peak_bytes;
     PLM_TRY(find_pattern(facts, &found));
-    plm_print(check->reason, sizeof check->reason,
-              "%s were reserved at the peak where blocks needed %s, %.2f times as much; %lld "
-              "requests above 1 MiB came in %lld size%s, on %d stream%s",
-              plm_size_format(peak, reserved), plm_size_format(facts->peak_bytes, used),
-              facts->peak_bytes ? (double)peak / (double)facts->peak_bytes : 0.0,
-              (long long)found.requests, (long long)found.sizes, found.sizes == 1 ? "" : "s",
-              found.streams, found.streams == 1 ? "" : "s");
+    plm__print(check->reason, sizeof check->reason,
+               "%s were reserved at the peak where blocks needed %s, %.2f times as much; %lld "
+               "requests above 1 MiB came in %lld size%s, on %d stream%s",
+               plm_size_format(peak, reserved), plm_size_format(facts->peak_bytes, used),
+               facts->peak_bytes ? (double)peak / (double)facts->peak_bytes : 0.0,
+               (long long)found.requests, (long long)found.sizes, found.sizes == 1 ? "" : "s",
+               found.streams, found.streams == 1 ? "" : "s");
     snprintf(check->basis, sizeof check->basis,
              "a replay by PyTorch's rules, which reproduced %lld of %lld recorded addresses%s",
              (long long)findings->replayed.addresses_reproduced,
              (long long)findings->replayed.addresses_total,
              findings->device->history.complete ? "" : "; peaks are since recording began");
-    plm_check_add_figure(check, "reserved peak", NULL, 0, peak);
-    plm_check_add_figure(check, "needed by blocks", NULL, 0, facts->peak_bytes);
+    plm__check_add_figure(check, "reserved peak", NULL, 0, peak);
+    plm__check_add_figure(check, "needed by blocks", NULL, 0, facts->peak_bytes);
     const plm_failure *failure = find_fragmented(findings);
     if (failure) {
         answer_failed(failure, check);

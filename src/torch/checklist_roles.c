@@ -64,7 +64,7 @@ static plm_status find_gradient(const plm_facts *facts, plm_sizes *parameters, i
     *found = part == PLM_PART_GRADIENTS;
     if (part != PLM_PART_NO_STACK && part != PLM_PART_BACKWARD)
         return PLM_OK;
-    PLM_TRY(plm_sizes_find(parameters, event->bytes_asked, &count));
+    PLM_TRY(plm__sizes_find(parameters, event->bytes_asked, &count));
     *found = *count > 0;
     return PLM_OK;
 }
@@ -86,8 +86,8 @@ static plm_status find_copy(plm_facts *facts, plm_sizes *parameters, plm_sizes *
     if (part != (facts->findings->has_stacks ? PLM_PART_PROGRAM : PLM_PART_NO_STACK) ||
         !is_in_step(facts, birth))
         return PLM_OK;
-    PLM_TRY(plm_sizes_find(parameters, event->bytes_asked * 2, &count));
-    PLM_TRY(plm_sizes_find(seen, event->bytes_asked, &copies));
+    PLM_TRY(plm__sizes_find(parameters, event->bytes_asked * 2, &count));
+    PLM_TRY(plm__sizes_find(seen, event->bytes_asked, &copies));
     *found = *copies < *count;
     if (!*found)
         return PLM_OK;
@@ -105,7 +105,7 @@ static plm_status count_parameters(plm_facts *facts, bool by_stack, plm_sizes *p
             continue;
         facts->roles[facts->events[i].block] = PLM_BLOCK_PARAMETER;
         facts->whole_bytes += facts->events[i].bytes_asked;
-        PLM_TRY(plm_sizes_find(parameters, facts->events[i].bytes_asked, &count));
+        PLM_TRY(plm__sizes_find(parameters, facts->events[i].bytes_asked, &count));
         facts->parameter_sizes += *count == 0;
         (*count)++;
     }
@@ -139,13 +139,13 @@ static plm_status give_roles(plm_facts *facts, plm_sizes *parameters, plm_sizes 
 plm_status plm__find_roles(plm_facts *facts)
 {
     plm_sizes parameters, seen;
-    PLM_TRY(plm_host_alloc((size_t)facts->findings->block_count + 1, &facts->roles));
-    PLM_TRY(plm_sizes_init(&parameters));
-    plm_status status = plm_sizes_init(&seen);
+    PLM_TRY(plm__host_alloc((size_t)facts->findings->block_count + 1, &facts->roles));
+    PLM_TRY(plm__sizes_init(&parameters));
+    plm_status status = plm__sizes_init(&seen);
     if (status == PLM_OK) {
         status = give_roles(facts, &parameters, &seen);
-        plm_sizes_fini(&seen);
+        plm__sizes_fini(&seen);
     }
-    plm_sizes_fini(&parameters);
+    plm__sizes_fini(&parameters);
     return status;
 }

@@ -40,7 +40,7 @@ static void add(state_sum *sum, const plm_event *event)
 static plm_status add_like(plm_sizes *left, const plm_event *event, state_sum *sum)
 {
     int64_t *count;
-    PLM_TRY(plm_sizes_find(left, event->bytes_asked, &count));
+    PLM_TRY(plm__sizes_find(left, event->bytes_asked, &count));
     if (*count > 0)
         add(sum, event);
     (*count)--;
@@ -58,7 +58,7 @@ static plm_status sum_parameters(const plm_facts *facts, plm_sizes left[2], stat
             continue;
         add(&sums->parameters, event);
         for (int k = 0; k < 2; k++) {
-            PLM_TRY(plm_sizes_find(&left[k], event->bytes_asked, &count));
+            PLM_TRY(plm__sizes_find(&left[k], event->bytes_asked, &count));
             (*count)++;
         }
     }
@@ -95,15 +95,15 @@ static plm_status sum_state(const plm_facts *facts, state_sums *sums)
     plm_sizes left[2];
     *sums =
         (state_sums){.at = facts->last_end >= 0 ? facts->last_end : facts->findings->peak_event};
-    PLM_TRY(plm_sizes_init(&left[0]));
-    plm_status status = plm_sizes_init(&left[1]);
+    PLM_TRY(plm__sizes_init(&left[0]));
+    plm_status status = plm__sizes_init(&left[1]);
     if (status == PLM_OK) {
         status = sum_parameters(facts, left, sums);
         if (status == PLM_OK)
             status = sum_others(facts, left, sums);
-        plm_sizes_fini(&left[1]);
+        plm__sizes_fini(&left[1]);
     }
-    plm_sizes_fini(&left[0]);
+    plm__sizes_fini(&left[0]);
     return status;
 }
 
@@ -155,11 +155,12 @@ static void say_parts(const plm_facts *facts, const state_sums *sums, char *text
                  "these figures%s",
                  facts->trains ? " (AdamW's two moments add twice the parameters)" : "");
     else if (sums->moments.bytes == 0)
-        plm_print(text, size, "the optimizer keeps no state, gradients take %.2f times their bytes",
-                  sums->gradients_part);
+        plm__print(text, size,
+                   "the optimizer keeps no state, gradients take %.2f times their bytes",
+                   sums->gradients_part);
     else
-        plm_print(text, size, "optimizer state takes %.2f times their bytes, gradients %.2f times",
-                  sums->moments_part, sums->gradients_part);
+        plm__print(text, size, "optimizer state takes %.2f times their bytes, gradients %.2f times",
+                   sums->moments_part, sums->gradients_part);
 }
 
 static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_check *check)
@@ -183,9 +184,9 @@ static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_che
     check->answer = PLM_ANSWER_NO;
     if (facts->last_end < 0 || !is_near(sums->moment_size, 1))
         return;
-    plm_print(check->reason + used, sizeof check->reason - (size_t)used,
-              ": %.0f bytes a parameter, as mixed precision needs",
-              4 * (1 + sums->moments_part + sums->gradients_part));
+    plm__print(check->reason + used, sizeof check->reason - (size_t)used,
+               ": %.0f bytes a parameter, as mixed precision needs",
+               4 * (1 + sums->moments_part + sums->gradients_part));
     check->gain_bytes = sums->moments.bytes / 4 * 3;
     snprintf(check->action, sizeof check->action,
              "only where changed arithmetic is acceptable: moments in 8 bits");
@@ -195,10 +196,10 @@ static void answer_mixed(const plm_facts *facts, const state_sums *sums, plm_che
 static void answer_narrow(const state_sums *sums, plm_check *check)
 {
     check->answer = PLM_ANSWER_NO;
-    plm_print(check->reason, sizeof check->reason,
-              "blocks of optimizer state are twice as large as the parameters', %.2f times their "
-              "bytes in all: parameters of 16 bits with state of 32, as mixed precision needs",
-              sums->moments_part);
+    plm__print(check->reason, sizeof check->reason,
+               "blocks of optimizer state are twice as large as the parameters', %.2f times their "
+               "bytes in all: parameters of 16 bits with state of 32, as mixed precision needs",
+               sums->moments_part);
 }
 
 /* Nearly every parameter once more. */
@@ -257,8 +258,8 @@ static void add_figures(const plm_facts *facts, const state_sums *sums, plm_chec
                 {"16-bit copies at the peak", has_copies(facts) ? &sums->copies : &none}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].sum->bytes > 0)
-            plm_check_add_figure(check, rows[i].what, NULL, rows[i].sum->blocks,
-                                 rows[i].sum->bytes);
+            plm__check_add_figure(check, rows[i].what, NULL, rows[i].sum->blocks,
+                                  rows[i].sum->bytes);
 }
 
 plm_status plm__check_state(const plm_facts *facts, plm_check *check)

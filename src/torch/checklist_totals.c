@@ -42,6 +42,6 @@ void plm_checklist_of_totals(const plm_totals *totals, plm_checklist *list)
     snprintf(check->basis, sizeof check->basis, "%s", totals->span);
     if (check->answer == PLM_ANSWER_YES)
         check->action[0] = '\0';
-    plm_check_add_figure(check, "reserved peak", NULL, 0, most);
-    plm_check_add_figure(check, "needed by blocks", NULL, 0, need);
+    plm__check_add_figure(check, "reserved peak", NULL, 0, most);
+    plm__check_add_figure(check, "needed by blocks", NULL, 0, need);
 }

@@ -37,19 +37,19 @@ typedef struct xz_state {
 static void *xz_alloc(void *unused, size_t count, size_t item_bytes)
 {
     (void)unused;
-    return plm_host_malloc(count * item_bytes); /* liblzma passes 1 as the count */
+    return plm__host_malloc(count * item_bytes); /* liblzma passes 1 as the count */
 }
 
 static void xz_free(void *unused, void *block)
 {
     (void)unused;
-    plm_host_free(block);
+    plm__host_free(block);
 }
 
 static plm_status xz_open(plm_stream *stream)
 {
     xz_state *state = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *state, &state));
+    PLM_TRY(plm__host_alloc(sizeof *state, &state));
     stream->codec_state = state;
     state->memory = (lzma_allocator){.alloc = xz_alloc, .free = xz_free};
     state->coder = (lzma_stream)LZMA_STREAM_INIT;
@@ -91,7 +91,7 @@ static void xz_close(plm_stream *stream)
     if (!state)
         return;
     lzma_end(&state->coder);
-    plm_host_free(state);
+    plm__host_free(state);
 }
 
 /* gzip */
@@ -99,23 +99,23 @@ static void xz_close(plm_stream *stream)
 static void *gzip_alloc(void *unused, unsigned count, unsigned item_bytes)
 {
     (void)unused;
-    return plm_host_malloc((size_t)count * item_bytes);
+    return plm__host_malloc((size_t)count * item_bytes);
 }
 
 static void gzip_free(void *unused, void *block)
 {
     (void)unused;
-    plm_host_free(block);
+    plm__host_free(block);
 }
 
 static plm_status gzip_open(plm_stream *stream)
 {
     z_stream *coder = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *coder, &coder));
+    PLM_TRY(plm__host_alloc(sizeof *coder, &coder));
     coder->zalloc = gzip_alloc;
     coder->zfree = gzip_free;
     if (inflateInit2(coder, 16 + MAX_WBITS) != Z_OK) { /* 16: gzip headers and nothing else */
-        plm_host_free(coder);
+        plm__host_free(coder);
         return no_memory(stream);
     }
     stream->codec_state = coder;
@@ -150,7 +150,7 @@ static void gzip_close(plm_stream *stream)
     if (!stream->codec_state)
         return;
     inflateEnd(stream->codec_state);
-    plm_host_free(stream->codec_state);
+    plm__host_free(stream->codec_state);
 }
 
 /* zstd */
@@ -195,7 +195,7 @@ static const plm_codec codecs[] = {
     {"gzip", "\x1f\x8b", 2, gzip_open, gzip_decode, gzip_close},
 };
 
-const plm_codec *plm_codec_find(const uint8_t *bytes, size_t byte_count)
+const plm_codec *plm__codec_find(const uint8_t *bytes, size_t byte_count)
 {
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
         if (byte_count >= codecs[i].magic_bytes &&

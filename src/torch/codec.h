@@ -24,6 +24,6 @@ typedef struct plm_codec {
 } plm_codec;
 
 /* The codec whose magic number stands at the start of these bytes, NULL when there is none. */
-const plm_codec *plm_codec_find(const uint8_t *bytes, size_t byte_count);
+const plm_codec *plm__codec_find(const uint8_t *bytes, size_t byte_count);
 
 #endif

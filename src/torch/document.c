@@ -4,17 +4,17 @@
 
 #include <string.h>
 
-plm_status plm_document_init(plm_document *document, const char *const *words, int64_t word_count,
-                             plm_fold fold)
+plm_status plm__document_init(plm_document *document, const char *const *words, int64_t word_count,
+                              plm_fold fold)
 {
     memset(document, 0, sizeof *document);
     document->fold = fold;
-    PLM_TRY(plm_intern_init(&document->texts));
+    PLM_TRY(plm__intern_init(&document->texts));
     for (int64_t i = 0; i < word_count; i++) {
         uint32_t number;
-        plm_status status = plm_intern_add(&document->texts, words[i], strlen(words[i]), &number);
+        plm_status status = plm__intern_add(&document->texts, words[i], strlen(words[i]), &number);
         if (status != PLM_OK) {
-            plm_document_fini(document);
+            plm__document_fini(document);
             return status;
         }
         PLM_BUG_IF(number != i + 1, "the word '%s' is listed twice", words[i]);
@@ -22,29 +22,29 @@ plm_status plm_document_init(plm_document *document, const char *const *words, i
     return PLM_OK;
 }
 
-void plm_document_end_reading(plm_document *document)
+void plm__document_end_reading(plm_document *document)
 {
     PLM_ARRAY_FREE(&document->stack);
     PLM_ARRAY_FREE(&document->memo);
     PLM_ARRAY_FREE(&document->spilled);
 }
 
-void plm_document_fini(plm_document *document)
+void plm__document_fini(plm_document *document)
 {
-    plm_document_end_reading(document);
+    plm__document_end_reading(document);
     for (int64_t i = 0; i < document->lists.count; i++)
         PLM_ARRAY_FREE(&document->lists.items[i].more);
     for (int64_t i = 0; i < document->dicts.count; i++)
         PLM_ARRAY_FREE(&document->dicts.items[i].pairs);
     PLM_ARRAY_FREE(&document->lists);
     PLM_ARRAY_FREE(&document->dicts);
-    plm_intern_fini(&document->texts);
+    plm__intern_fini(&document->texts);
     memset(document, 0, sizeof *document);
 }
 
 /* Stack and marks. */
 
-plm_status plm_document_grow_stack(plm_document *document)
+plm_status plm__document_grow_stack(plm_document *document)
 {
     PLM_FAIL_IF(document->stack.count >= PLM_DOCUMENT_COUNT_MAX, PLM_ERROR_UNSUPPORTED,
                 "more than %d values are open at once", PLM_DOCUMENT_COUNT_MAX);
@@ -56,7 +56,7 @@ static int64_t floor_of(const plm_document *document)
     return document->mark_count > 0 ? document->marks[document->mark_count - 1] : 0;
 }
 
-plm_status plm_document_need(const plm_document *document, int64_t count)
+plm_status plm__document_need(const plm_document *document, int64_t count)
 {
     PLM_FAIL_IF(document->stack.count - floor_of(document) < count, PLM_ERROR_FORMAT,
                 "wanted %lld values on the stack, found %lld", (long long)count,
@@ -64,16 +64,16 @@ plm_status plm_document_need(const plm_document *document, int64_t count)
     return PLM_OK;
 }
 
-plm_status plm_document_push_text(plm_document *document, const uint8_t *bytes, size_t count)
+plm_status plm__document_push_text(plm_document *document, const uint8_t *bytes, size_t count)
 {
     uint32_t number;
-    PLM_TRY(plm_intern_add(&document->texts, (const char *)bytes, count, &number));
+    PLM_TRY(plm__intern_add(&document->texts, (const char *)bytes, count, &number));
     PLM_FAIL_IF(number > PLM_DOCUMENT_COUNT_MAX, PLM_ERROR_UNSUPPORTED,
                 "more than %d different texts", PLM_DOCUMENT_COUNT_MAX);
-    return plm_document_push(document, (plm_value){.kind = PLM_VALUE_TEXT, .index = number});
+    return plm__document_push(document, (plm_value){.kind = PLM_VALUE_TEXT, .index = number});
 }
 
-plm_status plm_document_mark(plm_document *document)
+plm_status plm__document_mark(plm_document *document)
 {
     PLM_FAIL_IF(document->mark_count >= PLM_DOCUMENT_DEPTH_MAX, PLM_ERROR_FORMAT,
                 "nested deeper than %d", PLM_DOCUMENT_DEPTH_MAX);
@@ -81,7 +81,7 @@ plm_status plm_document_mark(plm_document *document)
     return PLM_OK;
 }
 
-plm_status plm_document_unmark(plm_document *document, int64_t *first)
+plm_status plm__document_unmark(plm_document *document, int64_t *first)
 {
     PLM_FAIL_IF(document->mark_count == 0, PLM_ERROR_FORMAT, "no mark is open");
     *first = document->marks[--document->mark_count];
@@ -90,22 +90,22 @@ plm_status plm_document_unmark(plm_document *document, int64_t *first)
 
 /* Memo. */
 
-plm_status plm_document_put(plm_document *document, uint64_t slot)
+plm_status plm__document_put(plm_document *document, uint64_t slot)
 {
-    PLM_TRY(plm_document_need(document, 1));
+    PLM_TRY(plm__document_need(document, 1));
     PLM_FAIL_IF(slot >= PLM_DOCUMENT_COUNT_MAX, PLM_ERROR_UNSUPPORTED,
                 "more than %d values in the memo", PLM_DOCUMENT_COUNT_MAX);
     if ((int64_t)slot >= document->memo.capacity)
         PLM_TRY(PLM_ARRAY_RESERVE(&document->memo, (int64_t)slot + 1));
     plm_value *top = &document->stack.items[document->stack.count - 1];
     uint32_t packed;
-    if (plm_document_packs(top)) {
-        packed = plm_document_pack(top->kind, top->index);
+    if (plm__document_packs(top)) {
+        packed = plm__document_pack(top->kind, top->index);
     } else {
         PLM_FAIL_IF(document->spilled.count >= PLM_DOCUMENT_COUNT_MAX, PLM_ERROR_UNSUPPORTED,
                     "more than %d plain values in the memo", PLM_DOCUMENT_COUNT_MAX);
         PLM_TRY(PLM_ARRAY_PUSH(&document->spilled, *top));
-        packed = plm_document_pack(PLM_VALUE_SPILLED, (uint64_t)document->spilled.count - 1);
+        packed = plm__document_pack(PLM_VALUE_SPILLED, (uint64_t)document->spilled.count - 1);
     }
     top->memo = (uint32_t)slot + 1;
     document->memo.items[slot] = packed;
@@ -114,7 +114,7 @@ plm_status plm_document_put(plm_document *document, uint64_t slot)
     return PLM_OK;
 }
 
-plm_status plm_document_get(plm_document *document, uint64_t slot)
+plm_status plm__document_get(plm_document *document, uint64_t slot)
 {
     PLM_FAIL_IF(slot >= (uint64_t)document->memo.count || document->memo.items[slot] == 0,
                 PLM_ERROR_FORMAT, "memo slot %llu was never set", (unsigned long long)slot);
@@ -124,15 +124,15 @@ plm_status plm_document_get(plm_document *document, uint64_t slot)
         value = document->spilled.items[value.index];
     else if (value.kind == PLM_VALUE_EMPTY_LIST || value.kind == PLM_VALUE_EMPTY_DICT)
         document->memo.items[slot] =
-            plm_document_pack(value.kind == PLM_VALUE_EMPTY_LIST ? PLM_VALUE_SHARED_EMPTY_LIST
-                                                                 : PLM_VALUE_SHARED_EMPTY_DICT,
-                              0);
+            plm__document_pack(value.kind == PLM_VALUE_EMPTY_LIST ? PLM_VALUE_SHARED_EMPTY_LIST
+                                                                  : PLM_VALUE_SHARED_EMPTY_DICT,
+                               0);
     else if (value.kind == PLM_VALUE_SHARED_EMPTY_LIST)
         value.kind = PLM_VALUE_EMPTY_LIST;
     else if (value.kind == PLM_VALUE_SHARED_EMPTY_DICT)
         value.kind = PLM_VALUE_EMPTY_DICT;
     value.memo = 0;
-    return plm_document_push(document, value);
+    return plm__document_push(document, value);
 }
 
 /*
@@ -154,7 +154,7 @@ static void settle(plm_document *document, const plm_value *container)
 {
     if (container->memo != 0)
         document->memo.items[container->memo - 1] =
-            plm_document_pack(container->kind, container->index);
+            plm__document_pack(container->kind, container->index);
 }
 
 /* Lists. */
@@ -186,7 +186,7 @@ static plm_status list_add(plm_list *list, const plm_value *items, int64_t count
     return PLM_OK;
 }
 
-plm_status plm_document_append(plm_document *document, int64_t first)
+plm_status plm__document_append(plm_document *document, int64_t first)
 {
     PLM_FAIL_IF(first < 1 || first - 1 < floor_of(document), PLM_ERROR_FORMAT,
                 "items without a list below them");
@@ -218,7 +218,7 @@ plm_status plm_document_append(plm_document *document, int64_t first)
 
 /* Dictionaries. */
 
-plm_status plm_document_set(plm_document *document, int64_t first)
+plm_status plm__document_set(plm_document *document, int64_t first)
 {
     PLM_FAIL_IF(first < 1 || first - 1 < floor_of(document), PLM_ERROR_FORMAT,
                 "items without a dictionary below them");
@@ -252,21 +252,21 @@ plm_status plm_document_set(plm_document *document, int64_t first)
     return PLM_OK;
 }
 
-plm_status plm_document_make(plm_document *document, int64_t first, plm_value_kind empty_kind)
+plm_status plm__document_make(plm_document *document, int64_t first, plm_value_kind empty_kind)
 {
     int64_t count = document->stack.count - first;
-    PLM_TRY(plm_document_push(document, (plm_value){.kind = PLM_VALUE_NONE}));
+    PLM_TRY(plm__document_push(document, (plm_value){.kind = PLM_VALUE_NONE}));
     plm_value *items = &document->stack.items[first];
     memmove(items + 1, items, (size_t)count * sizeof *items);
     *items = (plm_value){.kind = empty_kind};
-    return empty_kind == PLM_VALUE_EMPTY_LIST ? plm_document_append(document, first + 1)
-                                              : plm_document_set(document, first + 1);
+    return empty_kind == PLM_VALUE_EMPTY_LIST ? plm__document_append(document, first + 1)
+                                              : plm__document_set(document, first + 1);
 }
 
 /* Reading what was made. */
 
-const plm_value *plm_document_member(const plm_document *document, const plm_value *value,
-                                     uint32_t key)
+const plm_value *plm__document_member(const plm_document *document, const plm_value *value,
+                                      uint32_t key)
 {
     if (!value || value->kind != PLM_VALUE_DICT)
         return NULL;
@@ -277,13 +277,13 @@ const plm_value *plm_document_member(const plm_document *document, const plm_val
     return NULL;
 }
 
-int64_t plm_document_count(const plm_document *document, const plm_value *value)
+int64_t plm__document_count(const plm_document *document, const plm_value *value)
 {
     return value && value->kind == PLM_VALUE_LIST ? document->lists.items[value->index].count : 0;
 }
 
-bool plm_document_run(const plm_document *document, const plm_value *value, int64_t index,
-                      plm_run *run)
+bool plm__document_run(const plm_document *document, const plm_value *value, int64_t index,
+                       plm_run *run)
 {
     if (!value || value->kind != PLM_VALUE_LIST)
         return false;
@@ -294,10 +294,10 @@ bool plm_document_run(const plm_document *document, const plm_value *value, int6
     return true;
 }
 
-plm_value plm_document_item(const plm_document *document, const plm_value *value, int64_t index)
+plm_value plm__document_item(const plm_document *document, const plm_value *value, int64_t index)
 {
     plm_run run;
-    for (int64_t i = 0; plm_document_run(document, value, i, &run); i++) {
+    for (int64_t i = 0; plm__document_run(document, value, i, &run); i++) {
         if (index < run.count) {
             run.first.index += run.first.kind >= PLM_VALUE_FOLDED ? (uint64_t)index : 0;
             return run.first;

@@ -99,67 +99,68 @@ typedef struct plm_document {
  * fold can know its keys by number. `fold` functions may be NULL. On failure nothing is left to
  * end.
  */
-PLM_MUST_USE plm_status plm_document_init(plm_document *document, const char *const *words,
-                                          int64_t word_count, plm_fold fold);
+PLM_MUST_USE plm_status plm__document_init(plm_document *document, const char *const *words,
+                                           int64_t word_count, plm_fold fold);
 
-void plm_document_fini(plm_document *document);
+void plm__document_fini(plm_document *document);
 
 /* Frees what only reading needs: stack and memo. */
-void plm_document_end_reading(plm_document *document);
+void plm__document_end_reading(plm_document *document);
 
 /* The machine. Messages do not say where: the reader that called adds the place. */
 
-PLM_MUST_USE plm_status plm_document_grow_stack(plm_document *document);
+PLM_MUST_USE plm_status plm__document_grow_stack(plm_document *document);
 
-static inline plm_status plm_document_push(plm_document *document, plm_value value)
+static inline plm_status plm__document_push(plm_document *document, plm_value value)
 {
     if (document->stack.count == document->stack.capacity)
-        PLM_TRY(plm_document_grow_stack(document));
+        PLM_TRY(plm__document_grow_stack(document));
     document->stack.items[document->stack.count++] = value;
     return PLM_OK;
 }
 
 /* The topmost `count` values above the innermost mark exist. PLM_ERROR_FORMAT otherwise. */
-PLM_MUST_USE plm_status plm_document_need(const plm_document *document, int64_t count);
+PLM_MUST_USE plm_status plm__document_need(const plm_document *document, int64_t count);
 
 /* Interns `count` bytes and pushes the text. */
-PLM_MUST_USE plm_status plm_document_push_text(plm_document *document, const uint8_t *bytes,
-                                               size_t count);
+PLM_MUST_USE plm_status plm__document_push_text(plm_document *document, const uint8_t *bytes,
+                                                size_t count);
 
-PLM_MUST_USE plm_status plm_document_mark(plm_document *document);
+PLM_MUST_USE plm_status plm__document_mark(plm_document *document);
 
 /* Ends the innermost mark: *first = the place of the first value above it. */
-PLM_MUST_USE plm_status plm_document_unmark(plm_document *document, int64_t *first);
+PLM_MUST_USE plm_status plm__document_unmark(plm_document *document, int64_t *first);
 
 /* Takes the values from `first` up into the list, or as pairs into the dictionary, below them. */
-PLM_MUST_USE plm_status plm_document_append(plm_document *document, int64_t first);
-PLM_MUST_USE plm_status plm_document_set(plm_document *document, int64_t first);
+PLM_MUST_USE plm_status plm__document_append(plm_document *document, int64_t first);
+PLM_MUST_USE plm_status plm__document_set(plm_document *document, int64_t first);
 
 /* Replaces the values from `first` up by one list, or dictionary, of them. */
-PLM_MUST_USE plm_status plm_document_make(plm_document *document, int64_t first,
-                                          plm_value_kind empty_kind);
+PLM_MUST_USE plm_status plm__document_make(plm_document *document, int64_t first,
+                                           plm_value_kind empty_kind);
 
 /* Memo: stores the top value in a slot; pushes the value of a slot. */
-PLM_MUST_USE plm_status plm_document_put(plm_document *document, uint64_t slot);
-PLM_MUST_USE plm_status plm_document_get(plm_document *document, uint64_t slot);
+PLM_MUST_USE plm_status plm__document_put(plm_document *document, uint64_t slot);
+PLM_MUST_USE plm_status plm__document_get(plm_document *document, uint64_t slot);
 
 /*
  * For a reader's inner loop: a memo slot packs a value into 32 bits, which not all values allow;
- * peeking reads a slot into *value without effects, and says false when plm_document_get must look.
+ * peeking reads a slot into *value without effects, and says false when plm__document_get must
+ * look.
  */
-static inline bool plm_document_packs(const plm_value *value)
+static inline bool plm__document_packs(const plm_value *value)
 {
     return (value->kind >= PLM_VALUE_TEXT && value->kind <= PLM_VALUE_EMPTY_DICT) ||
            value->kind >= PLM_VALUE_FOLDED;
 }
 
-static inline uint32_t plm_document_pack(uint32_t kind, uint64_t index)
+static inline uint32_t plm__document_pack(uint32_t kind, uint64_t index)
 {
     return kind | (uint32_t)(index << 5);
 }
 
-static inline bool plm_document_peek_memo(const plm_document *document, uint64_t slot,
-                                          int64_t slot_count, plm_value *value)
+static inline bool plm__document_peek_memo(const plm_document *document, uint64_t slot,
+                                           int64_t slot_count, plm_value *value)
 {
     if (slot >= (uint64_t)slot_count)
         return false;
@@ -171,22 +172,22 @@ static inline bool plm_document_peek_memo(const plm_document *document, uint64_t
 /* Reading what was made. */
 
 /* The value of a key, NULL when the value is no kept dictionary or lacks the key. Borrowed. */
-const plm_value *plm_document_member(const plm_document *document, const plm_value *value,
-                                     uint32_t key);
+const plm_value *plm__document_member(const plm_document *document, const plm_value *value,
+                                      uint32_t key);
 
 /* The number of items; 0 for anything that is no list. */
-int64_t plm_document_count(const plm_document *document, const plm_value *value);
+int64_t plm__document_count(const plm_document *document, const plm_value *value);
 
 /* The runs of a list: run `index` of it, false when there is none (left). */
-bool plm_document_run(const plm_document *document, const plm_value *value, int64_t index,
-                      plm_run *run);
+bool plm__document_run(const plm_document *document, const plm_value *value, int64_t index,
+                       plm_run *run);
 
 /* Item `index`, a walk over the runs; the caller knows that it exists. */
-plm_value plm_document_item(const plm_document *document, const plm_value *value, int64_t index);
+plm_value plm__document_item(const plm_document *document, const plm_value *value, int64_t index);
 
-static inline const char *plm_document_text(const plm_document *document, uint64_t number)
+static inline const char *plm__document_text(const plm_document *document, uint64_t number)
 {
-    return plm_intern_text(&document->texts, (uint32_t)number);
+    return plm__intern_text(&document->texts, (uint32_t)number);
 }
 
 #endif

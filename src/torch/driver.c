@@ -96,8 +96,8 @@ static const plm_source_table driver_table = {
     .fence = driver_fence,
 };
 
-void plm_recorded_driver_init(plm_recorded_driver *driver, const plm_event *events,
-                              size_t total_bytes)
+void plm__recorded_driver_init(plm_recorded_driver *driver, const plm_event *events,
+                               size_t total_bytes)
 {
     *driver = (plm_recorded_driver){
         .source = {&driver_table, .page_bytes = PLM_POOL_PAGE_BYTES, .total_bytes = total_bytes},
@@ -106,7 +106,8 @@ void plm_recorded_driver_init(plm_recorded_driver *driver, const plm_event *even
     };
 }
 
-void plm_recorded_driver_look(plm_recorded_driver *driver, int64_t first, int64_t end, bool refuses)
+void plm__recorded_driver_look(plm_recorded_driver *driver, int64_t first, int64_t end,
+                               bool refuses)
 {
     driver->next = first;
     driver->end = end;
@@ -114,7 +115,7 @@ void plm_recorded_driver_look(plm_recorded_driver *driver, int64_t first, int64_
     driver->was_asked = false;
 }
 
-bool plm_recorded_driver_releases(plm_recorded_driver *driver)
+bool plm__recorded_driver_releases(plm_recorded_driver *driver)
 {
     const plm_event *event = peek(driver);
     return event && is_release(event);

@@ -27,14 +27,14 @@ typedef struct plm_recorded_driver {
 } plm_recorded_driver;
 
 /* `total_bytes` as the pool should see it. Cannot fail, and has nothing to end. */
-void plm_recorded_driver_init(plm_recorded_driver *driver, const plm_event *events,
-                              size_t total_bytes);
+void plm__recorded_driver_init(plm_recorded_driver *driver, const plm_event *events,
+                               size_t total_bytes);
 
 /* From here on the events [first, end) answer; `refuses` when the request failed after them. */
-void plm_recorded_driver_look(plm_recorded_driver *driver, int64_t first, int64_t end,
-                              bool refuses);
+void plm__recorded_driver_look(plm_recorded_driver *driver, int64_t first, int64_t end,
+                               bool refuses);
 
 /* Whether the next event gives memory back. */
-bool plm_recorded_driver_releases(plm_recorded_driver *driver);
+bool plm__recorded_driver_releases(plm_recorded_driver *driver);
 
 #endif

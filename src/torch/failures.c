@@ -85,16 +85,16 @@ static plm_status note_failure(void *context, const plm_replay_moment *moment)
     const plm_owner *owners = plm_trace_owners(work->findings->device->trace, &count);
     const plm_event *event = &work->events[moment->event];
     plm_pool_settings settings =
-        plm_replay_recorded_settings(work->findings->snapshot, work->findings->device);
+        plm__replay_recorded_settings(work->findings->snapshot, work->findings->device);
     plm_failure failure = {.event = moment->event,
                            .time = event->time,
                            .site = event->owner != PLM_TRACE_NO_OWNER ? owners[event->owner].op : 0,
                            .asked_bytes = event->bytes_asked,
-                           .segment_bytes = plm_pool_segment_bytes(&settings, event->bytes_asked),
+                           .segment_bytes = plm__pool_segment_bytes(&settings, event->bytes_asked),
                            .device_free_bytes = event->bytes_taken};
     find_top(work, moment, &failure);
     PLM_TRY(PLM_ARRAY_RESERVE(&work->list, work->list.count + 1));
-    PLM_TRY(plm_fragments_of_pool(moment, work->births, &failure.then));
+    PLM_TRY(plm__fragments_of_pool(moment, work->births, &failure.then));
     work->list.items[work->list.count++] = failure;
     return PLM_OK;
 }
@@ -103,7 +103,7 @@ static void forget_failures(void *context)
 {
     failure_work *work = context;
     while (work->list.count > 0)
-        plm_host_free(work->list.items[--work->list.count].then.pins);
+        plm__host_free(work->list.items[--work->list.count].then.pins);
 }
 
 /* ---- the verdict ---- */
@@ -255,13 +255,14 @@ static plm_status replay_case(const plm_findings *findings, const plm_replay_cas
     return plm_replay_run(findings->snapshot, findings->device - devices, wanted, result);
 }
 
-/* The recorded settings as text, to be freed with plm_text_fini. */
+/* The recorded settings as text, to be freed with plm__text_fini. */
 static plm_status recorded_text(const plm_findings *findings, plm_text *text)
 {
-    plm_pool_settings settings = plm_replay_recorded_settings(findings->snapshot, findings->device);
-    plm_torch_settings_print(&settings, text);
-    plm_text_add(text, "%s", "");
-    return plm_text_status(text);
+    plm_pool_settings settings =
+        plm__replay_recorded_settings(findings->snapshot, findings->device);
+    plm__torch_settings_print(&settings, text);
+    plm__text_add(text, "%s", "");
+    return plm__text_status(text);
 }
 
 /* The best of PyTorch's settings under which nothing fails; *best is left alone when none does. */
@@ -314,7 +315,7 @@ static plm_status remedy_fragmentation(const plm_findings *findings, plm_failure
                               : "free the blocks that pin the segments, or allocate them first",
                  limit, plm_size_format(best.reserved_peak_bytes, peak));
 done:
-    plm_text_fini(&recorded);
+    plm__text_fini(&recorded);
     return status;
 }
 
@@ -341,7 +342,7 @@ static plm_status remedy_capacity(const plm_findings *findings, plm_failure *fai
              plm_size_format(less.reserved_peak_bytes, without),
              plm_size_format(all.reserved_peak_bytes, with));
 done:
-    plm_text_fini(&recorded);
+    plm__text_fini(&recorded);
     return status;
 }
 
@@ -388,7 +389,7 @@ static plm_status judge_all(failure_work *work)
     return PLM_OK;
 }
 
-plm_status plm_find_failures(plm_findings *findings)
+plm_status plm__find_failures(plm_findings *findings)
 {
     failure_work work = {.findings = findings};
     plm_status status;
@@ -397,24 +398,24 @@ plm_status plm_find_failures(plm_findings *findings)
         return PLM_OK;
     work.events = plm_trace_events(findings->device->trace, &work.event_count);
     const plm_snapshot_device *devices = plm_snapshot_devices(findings->snapshot, &count);
-    PLM_TRY_DONE(plm_find_births(findings, &work.births));
-    PLM_TRY_DONE(plm_host_alloc(((size_t)findings->site_count + 1) * sizeof *work.site_bytes,
-                                &work.site_bytes));
+    PLM_TRY_DONE(plm__find_births(findings, &work.births));
+    PLM_TRY_DONE(plm__host_alloc(((size_t)findings->site_count + 1) * sizeof *work.site_bytes,
+                                 &work.site_bytes));
     plm_replay_job job = {.snapshot = findings->snapshot,
                           .device = findings->device - devices,
                           .as_recorded = true,
                           .settings =
-                              plm_replay_recorded_settings(findings->snapshot, findings->device),
+                              plm__replay_recorded_settings(findings->snapshot, findings->device),
                           .failed = note_failure,
                           .restarts = forget_failures,
                           .context = &work};
     plm_replay_result ignored;
-    PLM_TRY_DONE(plm_replay_job_run(&job, &ignored));
+    PLM_TRY_DONE(plm__replay_job_run(&job, &ignored));
     PLM_TRY_DONE(judge_all(&work));
 done:
     findings->failures = work.list.items; /* owned by the findings, also when not whole */
     findings->failure_count = work.list.count;
-    plm_host_free(work.site_bytes);
-    plm_host_free(work.births);
+    plm__host_free(work.site_bytes);
+    plm__host_free(work.births);
     return status;
 }

@@ -56,15 +56,15 @@ static plm_status fill(plm_findings *findings, plm_snapshot *snapshot, int64_t d
         return status;
     /* A state that contradicts its history cannot be replayed; what else is known is still told. */
     findings->is_replayed = status == PLM_OK && findings->device->history.recorded;
-    PLM_TRY(plm_find_sites(findings));
+    PLM_TRY(plm__find_sites(findings));
     take_peaks(findings);
-    PLM_TRY(plm_find_steps(findings));
-    PLM_TRY(plm_find_leaks(findings));
-    PLM_TRY(plm_find_fragments(findings));
-    PLM_TRY(plm_find_spikes(findings));
-    PLM_TRY(plm_find_waits(findings));
+    PLM_TRY(plm__find_steps(findings));
+    PLM_TRY(plm__find_leaks(findings));
+    PLM_TRY(plm__find_fragments(findings));
+    PLM_TRY(plm__find_spikes(findings));
+    PLM_TRY(plm__find_waits(findings));
     if (findings->is_replayed)
-        PLM_TRY(plm_find_failures(findings));
+        PLM_TRY(plm__find_failures(findings));
     findings->verdict = choose_verdict(findings);
     return PLM_OK;
 }
@@ -78,7 +78,7 @@ plm_status plm_findings_create(plm_snapshot *snapshot, int64_t device,
                 "the snapshot has %lld devices, wanted number %lld", (long long)count,
                 (long long)device);
     plm_findings *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->snapshot = snapshot;
     made->device = &devices[device];
     made->peak_event = -1;
@@ -100,14 +100,14 @@ void plm_findings_destroy(plm_findings *findings)
     if (!findings)
         return;
     for (int64_t i = 0; i < findings->failure_count; i++)
-        plm_host_free(findings->failures[i].then.pins);
-    plm_host_free(findings->failures);
-    plm_host_free(findings->waits);
-    plm_host_free(findings->spikes);
-    plm_host_free(findings->fragments.pins);
-    plm_host_free(findings->leaks);
-    plm_host_free(findings->steps);
-    plm_host_free(findings->site_of_block);
-    plm_host_free(findings->sites);
-    plm_host_free(findings);
+        plm__host_free(findings->failures[i].then.pins);
+    plm__host_free(findings->failures);
+    plm__host_free(findings->waits);
+    plm__host_free(findings->spikes);
+    plm__host_free(findings->fragments.pins);
+    plm__host_free(findings->leaks);
+    plm__host_free(findings->steps);
+    plm__host_free(findings->site_of_block);
+    plm__host_free(findings->sites);
+    plm__host_free(findings);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-const char *const plm_fold_words[PLM_WORD_COUNT - 1] = {
+const char *const plm__fold_words[PLM_WORD_COUNT - 1] = {
 #define WORD_ROW(name, text) text,
     PLM_WORD_MAP(WORD_ROW)
 #undef WORD_ROW
@@ -41,7 +41,7 @@ static inline void collect(const plm_value *pairs, int64_t count, dict_fields *f
     }
 }
 
-bool plm_fold_bits(const plm_value *value, uint64_t *bits)
+bool plm__fold_bits(const plm_value *value, uint64_t *bits)
 {
     if (value->kind != PLM_VALUE_INTEGER && value->kind != PLM_VALUE_NATURAL)
         return false;
@@ -49,16 +49,16 @@ bool plm_fold_bits(const plm_value *value, uint64_t *bits)
     return true;
 }
 
-bool plm_fold_natural(const plm_value *value, uint64_t *natural)
+bool plm__fold_natural(const plm_value *value, uint64_t *natural)
 {
     if (value->kind == PLM_VALUE_INTEGER && value->integer < 0)
         return false;
-    return plm_fold_bits(value, natural);
+    return plm__fold_bits(value, natural);
 }
 
 static plm_status wrong(plm_word key, const char *wanted)
 {
-    return plm_fail(PLM_ERROR_FORMAT, "'%s' is no %s", plm_fold_words[key - 1], wanted);
+    return plm_fail(PLM_ERROR_FORMAT, "'%s' is no %s", plm__fold_words[key - 1], wanted);
 }
 
 /* An address or a handle: 64 bits, which some writers print as a signed number. */
@@ -66,7 +66,7 @@ static inline plm_status get_bits(const dict_fields *fields, plm_word key, uint6
 {
     if (!has(fields, key))
         return PLM_OK;
-    return plm_fold_bits(fields->at[key], bits) ? PLM_OK : wrong(key, "integer");
+    return plm__fold_bits(fields->at[key], bits) ? PLM_OK : wrong(key, "integer");
 }
 
 /* A number of bytes. Left alone when the key is absent. */
@@ -75,7 +75,7 @@ static inline plm_status get_bytes(const dict_fields *fields, plm_word key, size
     uint64_t natural;
     if (!has(fields, key))
         return PLM_OK;
-    if (!plm_fold_natural(fields->at[key], &natural))
+    if (!plm__fold_natural(fields->at[key], &natural))
         return wrong(key, "number of bytes");
     *bytes = natural;
     return PLM_OK;
@@ -106,7 +106,7 @@ static inline plm_status get_time(const dict_fields *fields, int64_t *time)
     uint64_t microseconds;
     if (!has(fields, PLM_WORD_TIME_US))
         return PLM_OK;
-    if (!plm_fold_natural(fields->at[PLM_WORD_TIME_US], &microseconds) ||
+    if (!plm__fold_natural(fields->at[PLM_WORD_TIME_US], &microseconds) ||
         microseconds > INT64_MAX / 1000)
         return wrong(PLM_WORD_TIME_US, "time in microseconds");
     *time = (int64_t)microseconds * 1000;
@@ -126,7 +126,7 @@ static plm_status get_stream(plm_fold_store *store, const dict_fields *fields, u
     PLM_TRY(get_bits(fields, PLM_WORD_STREAM, &stream));
     if (stream != store->last_stream) {
         uint32_t number;
-        PLM_TRY(plm_intern_add(&store->streams, (const char *)&stream, sizeof stream, &number));
+        PLM_TRY(plm__intern_add(&store->streams, (const char *)&stream, sizeof stream, &number));
         PLM_FAIL_IF(number > UINT16_MAX, PLM_ERROR_UNSUPPORTED, "more than %d streams", UINT16_MAX);
         store->last_stream = stream;
         store->last_stream_number = number;
@@ -142,16 +142,16 @@ static plm_status get_pool(plm_fold_store *store, const dict_fields *fields, plm
     if (!has(fields, key))
         return PLM_OK;
     const plm_value *pair = fields->at[key];
-    if (plm_document_count(store->document, pair) != 2)
+    if (plm__document_count(store->document, pair) != 2)
         return wrong(key, "pair of numbers");
     uint64_t id[2];
     for (int i = 0; i < 2; i++) {
-        plm_value item = plm_document_item(store->document, pair, i);
-        if (!plm_fold_bits(&item, &id[i]))
+        plm_value item = plm__document_item(store->document, pair, i);
+        if (!plm__fold_bits(&item, &id[i]))
             return wrong(key, "pair of numbers");
     }
     uint32_t number;
-    PLM_TRY(plm_intern_add(&store->pools, (const char *)id, sizeof id, &number));
+    PLM_TRY(plm__intern_add(&store->pools, (const char *)id, sizeof id, &number));
     PLM_FAIL_IF(number > UINT16_MAX, PLM_ERROR_UNSUPPORTED, "more than %d pools", UINT16_MAX);
     *pool = (uint16_t)(number - 1);
     return PLM_OK;
@@ -166,7 +166,7 @@ static inline plm_status intern_owner(plm_fold_store *store, plm_fold_owner owne
     if (owner.stack == 0 && owner.metadata == PLM_WORD_EMPTY && owner.context == PLM_WORD_EMPTY)
         return PLM_OK;
     uint32_t found;
-    PLM_TRY(plm_intern_add(&store->owners, (const char *)&owner, sizeof owner, &found));
+    PLM_TRY(plm__intern_add(&store->owners, (const char *)&owner, sizeof owner, &found));
     *number = (int32_t)found;
     return PLM_OK;
 }
@@ -249,7 +249,7 @@ static plm_status fold_frame(plm_fold_store *store, const dict_fields *fields, p
         PLM_TRY(get_bits(fields, PLM_WORD_LINE, &line));
     frame.line = line <= INT32_MAX ? (int32_t)line : 0; /* C++ frames have lines of no meaning */
     uint32_t number;
-    PLM_TRY(plm_intern_add(&store->frames, (const char *)&frame, sizeof frame, &number));
+    PLM_TRY(plm__intern_add(&store->frames, (const char *)&frame, sizeof frame, &number));
     if (number > PLM_DOCUMENT_COUNT_MAX)
         return too_many("different frames");
     *value = (plm_value){.kind = PLM_FOLDED_FRAME, .memo = value->memo, .index = number};
@@ -265,7 +265,7 @@ static plm_status fold_list(void *context, const plm_value *items, int64_t count
                 "items for something that is no list");
     int64_t kept = 0;
     if (extends) {
-        const char *old = plm_fold_get_stack(store, (uint32_t)value->index, &kept);
+        const char *old = plm__fold_get_stack(store, (uint32_t)value->index, &kept);
         PLM_TRY(PLM_ARRAY_RESERVE(&store->scratch, kept));
         memcpy(store->scratch.items, old, (size_t)kept * sizeof *store->scratch.items);
     }
@@ -279,8 +279,8 @@ static plm_status fold_list(void *context, const plm_value *items, int64_t count
         store->scratch.items[kept + i] = (uint32_t)items[i].index;
     }
     uint32_t number;
-    PLM_TRY(plm_intern_add(&store->stacks, (const char *)store->scratch.items,
-                           (size_t)(kept + count) * sizeof *store->scratch.items, &number));
+    PLM_TRY(plm__intern_add(&store->stacks, (const char *)store->scratch.items,
+                            (size_t)(kept + count) * sizeof *store->scratch.items, &number));
     if (number > PLM_DOCUMENT_COUNT_MAX)
         return too_many("different stacks");
     *value = (plm_value){.kind = PLM_FOLDED_STACK, .memo = value->memo, .index = number};
@@ -294,14 +294,14 @@ static plm_status fold_list(void *context, const plm_value *items, int64_t count
 static plm_status read_old_history(plm_fold_store *store, const plm_value *history, size_t *asked,
                                    uint32_t *stack)
 {
-    if (plm_document_count(store->document, history) == 0)
+    if (plm__document_count(store->document, history) == 0)
         return PLM_OK;
-    plm_value newest = plm_document_item(store->document, history, 0);
-    const plm_value *size = plm_document_member(store->document, &newest, PLM_WORD_REAL_SIZE);
-    const plm_value *frames = plm_document_member(store->document, &newest, PLM_WORD_FRAMES);
+    plm_value newest = plm__document_item(store->document, history, 0);
+    const plm_value *size = plm__document_member(store->document, &newest, PLM_WORD_REAL_SIZE);
+    const plm_value *frames = plm__document_member(store->document, &newest, PLM_WORD_FRAMES);
     uint64_t bytes;
     if (size) {
-        if (!plm_fold_natural(size, &bytes))
+        if (!plm__fold_natural(size, &bytes))
             return wrong(PLM_WORD_REAL_SIZE, "number of bytes");
         *asked = bytes;
     }
@@ -424,7 +424,7 @@ static plm_status fold_dict(void *context, const plm_value *pairs, int64_t count
     return PLM_OK;
 }
 
-plm_fold plm_fold_into(plm_fold_store *store)
+plm_fold plm__fold_into(plm_fold_store *store)
 {
     return (plm_fold){.context = store, .dict = fold_dict, .list = fold_list};
 }
@@ -435,54 +435,54 @@ static plm_status init_tables(plm_fold_store *store)
 {
     static const uint64_t zeros[2] = {0};
     uint32_t number;
-    PLM_TRY(plm_intern_init(&store->frames));
-    PLM_TRY(plm_intern_init(&store->stacks));
-    PLM_TRY(plm_intern_init(&store->owners));
-    PLM_TRY(plm_intern_init(&store->streams));
-    PLM_TRY(plm_intern_init(&store->pools));
-    PLM_TRY(plm_intern_add(&store->streams, (const char *)zeros, sizeof zeros[0], &number));
+    PLM_TRY(plm__intern_init(&store->frames));
+    PLM_TRY(plm__intern_init(&store->stacks));
+    PLM_TRY(plm__intern_init(&store->owners));
+    PLM_TRY(plm__intern_init(&store->streams));
+    PLM_TRY(plm__intern_init(&store->pools));
+    PLM_TRY(plm__intern_add(&store->streams, (const char *)zeros, sizeof zeros[0], &number));
     store->last_stream_number = number;
-    return plm_intern_add(&store->pools, (const char *)zeros, sizeof zeros, &number);
+    return plm__intern_add(&store->pools, (const char *)zeros, sizeof zeros, &number);
 }
 
-plm_status plm_fold_init(plm_fold_store *store, plm_document *document)
+plm_status plm__fold_init(plm_fold_store *store, plm_document *document)
 {
     *store = (plm_fold_store){.document = document};
     plm_status status = init_tables(store);
     if (status != PLM_OK)
-        plm_fold_fini(store);
+        plm__fold_fini(store);
     return status;
 }
 
-void plm_fold_fini(plm_fold_store *store)
+void plm__fold_fini(plm_fold_store *store)
 {
     PLM_ARRAY_FREE(&store->events);
     PLM_ARRAY_FREE(&store->blocks);
     PLM_ARRAY_FREE(&store->segments);
     PLM_ARRAY_FREE(&store->annotations);
     PLM_ARRAY_FREE(&store->scratch);
-    plm_intern_fini(&store->frames);
-    plm_intern_fini(&store->stacks);
-    plm_intern_fini(&store->owners);
-    plm_intern_fini(&store->streams);
-    plm_intern_fini(&store->pools);
+    plm__intern_fini(&store->frames);
+    plm__intern_fini(&store->stacks);
+    plm__intern_fini(&store->owners);
+    plm__intern_fini(&store->streams);
+    plm__intern_fini(&store->pools);
 }
 
-plm_fold_frame plm_fold_get_frame(const plm_fold_store *store, uint32_t number)
+plm_fold_frame plm__fold_get_frame(const plm_fold_store *store, uint32_t number)
 {
     plm_fold_frame frame;
     memcpy(&frame, store->frames.entries.items[number].bytes, sizeof frame);
     return frame;
 }
 
-plm_fold_owner plm_fold_get_owner(const plm_fold_store *store, uint32_t number)
+plm_fold_owner plm__fold_get_owner(const plm_fold_store *store, uint32_t number)
 {
     plm_fold_owner owner;
     memcpy(&owner, store->owners.entries.items[number].bytes, sizeof owner);
     return owner;
 }
 
-const char *plm_fold_get_stack(const plm_fold_store *store, uint32_t number, int64_t *count)
+const char *plm__fold_get_stack(const plm_fold_store *store, uint32_t number, int64_t *count)
 {
     const plm_intern_entry *entry = &store->stacks.entries.items[number];
     *count = (int64_t)(entry->count / sizeof(uint32_t));

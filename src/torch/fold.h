@@ -90,7 +90,7 @@ typedef enum plm_word {
 } plm_word;
 
 /* The words as the document wants them: texts[0] is word 1. */
-extern const char *const plm_fold_words[PLM_WORD_COUNT - 1];
+extern const char *const plm__fold_words[PLM_WORD_COUNT - 1];
 
 typedef enum plm_folded {
     PLM_FOLDED_EVENT = PLM_VALUE_FOLDED,
@@ -147,24 +147,24 @@ typedef struct plm_fold_store {
 } plm_fold_store;
 
 /* Makes an empty store whose fold can be given to `document`. On failure nothing is left to end. */
-PLM_MUST_USE plm_status plm_fold_init(plm_fold_store *store, plm_document *document);
+PLM_MUST_USE plm_status plm__fold_init(plm_fold_store *store, plm_document *document);
 
-void plm_fold_fini(plm_fold_store *store);
+void plm__fold_fini(plm_fold_store *store);
 
 /* The fold that fills this store. */
-plm_fold plm_fold_into(plm_fold_store *store);
+plm_fold plm__fold_into(plm_fold_store *store);
 
 /* Copies of what numbers stand for. */
-plm_fold_frame plm_fold_get_frame(const plm_fold_store *store, uint32_t number);
-plm_fold_owner plm_fold_get_owner(const plm_fold_store *store, uint32_t number);
+plm_fold_frame plm__fold_get_frame(const plm_fold_store *store, uint32_t number);
+plm_fold_owner plm__fold_get_owner(const plm_fold_store *store, uint32_t number);
 
 /* The frames of a stack: their numbers, to be copied out with memcpy, and how many. */
-const char *plm_fold_get_stack(const plm_fold_store *store, uint32_t number, int64_t *count);
+const char *plm__fold_get_stack(const plm_fold_store *store, uint32_t number, int64_t *count);
 
 /* A number of any sign as 64 bits; false when the value is no integer. */
-bool plm_fold_bits(const plm_value *value, uint64_t *bits);
+bool plm__fold_bits(const plm_value *value, uint64_t *bits);
 
 /* A number that is not negative; false otherwise. */
-bool plm_fold_natural(const plm_value *value, uint64_t *natural);
+bool plm__fold_natural(const plm_value *value, uint64_t *natural);
 
 #endif

@@ -125,12 +125,12 @@ static plm_status sum_state(plm_findings *findings, const int64_t *births)
     return PLM_OK;
 }
 
-plm_status plm_find_fragments(plm_findings *findings)
+plm_status plm__find_fragments(plm_findings *findings)
 {
     int64_t *births = NULL;
-    PLM_TRY(plm_find_births(findings, &births));
+    PLM_TRY(plm__find_births(findings, &births));
     plm_status status = sum_state(findings, births);
-    plm_host_free(births);
+    plm__host_free(births);
     return status;
 }
 
@@ -179,22 +179,22 @@ static void see_block(void *context, const plm_pool_block *block)
                  birth_at(view, block->address));
 }
 
-plm_status plm_fragments_of_pool(const plm_replay_moment *moment, const int64_t *births,
-                                 plm_fragments *fragments)
+plm_status plm__fragments_of_pool(const plm_replay_moment *moment, const int64_t *births,
+                                  plm_fragments *fragments)
 {
     plm_fragments found = {0};
     pool_view view = {.sum = {.out = &found}, .births = births};
-    PLM_TRY(plm_host_alloc(((size_t)moment->block_count + 1) * sizeof *view.placed, &view.placed));
+    PLM_TRY(plm__host_alloc(((size_t)moment->block_count + 1) * sizeof *view.placed, &view.placed));
     for (int64_t i = 0; i < moment->block_count; i++)
         if (moment->addresses[i] != 0)
             view.placed[view.placed_count++] = (placed_block){moment->addresses[i], i};
     qsort(view.placed, (size_t)view.placed_count, sizeof *view.placed, by_address);
-    plm_status status = plm_pool_walk(moment->pool, see_block, &view);
+    plm_status status = plm__pool_walk(moment->pool, see_block, &view);
     if (status == PLM_OK)
         status = end_sum(&view.sum);
     else
         PLM_ARRAY_FREE(&view.sum.pins);
-    plm_host_free(view.placed);
+    plm__host_free(view.placed);
     if (status == PLM_OK)
         *fragments = found;
     return status;

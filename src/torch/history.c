@@ -47,11 +47,11 @@ static live_slot *find_live(const live_map *map, uint64_t address)
 static plm_status grow_map(live_map *map)
 {
     live_map grown = {.slot_count = map->slot_count ? map->slot_count * 2 : 256, .used = map->used};
-    PLM_TRY(plm_host_alloc(grown.slot_count * sizeof *grown.slots, &grown.slots));
+    PLM_TRY(plm__host_alloc(grown.slot_count * sizeof *grown.slots, &grown.slots));
     for (uint64_t i = 0; i < map->slot_count; i++)
         if (map->slots[i].block != 0)
             *find_slot(&grown, map->slots[i].address) = map->slots[i];
-    plm_host_free(map->slots);
+    plm__host_free(map->slots);
     *map = grown;
     return PLM_OK;
 }
@@ -241,8 +241,8 @@ static void find_start(history_walk *walk)
 static plm_status carry(plm_owner_map *owners, plm_event *event)
 {
     if (event->owner != PLM_TRACE_NO_OWNER)
-        PLM_TRY(plm_owner_map_carry(owners, &event->owner));
-    return event->label != 0 ? plm_owner_map_carry_text(owners, &event->label) : PLM_OK;
+        PLM_TRY(plm__owner_map_carry(owners, &event->owner));
+    return event->label != 0 ? plm__owner_map_carry_text(owners, &event->label) : PLM_OK;
 }
 
 /* One pass over all events; times never fall, and without times events are numbered. */
@@ -309,7 +309,7 @@ static plm_status match_segment(history_walk *walk, const plm_snapshot_segment *
 static plm_status end_vanished(history_walk *walk, const plm_history_state *state, int64_t end_time)
 {
     uint8_t *held = NULL;
-    PLM_TRY(plm_host_alloc((size_t)walk->next_block, &held));
+    PLM_TRY(plm__host_alloc((size_t)walk->next_block, &held));
     for (int64_t s = 0; s < state->segment_count; s++)
         for (int64_t i = 0; i < state->segments[s].block_count; i++) {
             int64_t block = state->blocks[state->segments[s].block + i].block;
@@ -322,7 +322,7 @@ static plm_status end_vanished(history_walk *walk, const plm_history_state *stat
         if (slot->block != 0 && !held[slot->block - 1])
             status = end_unrecorded(walk, slot, walk->events->count, end_time);
     }
-    plm_host_free(held);
+    plm__host_free(held);
     return status;
 }
 
@@ -366,8 +366,8 @@ static plm_status put_all_in(history_walk *walk)
     return PLM_OK;
 }
 
-plm_status plm_history_complete(plm_history_events *events, const plm_history_state *state,
-                                plm_snapshot_history *history, int64_t *carried_in)
+plm_status plm__history_complete(plm_history_events *events, const plm_history_state *state,
+                                 plm_snapshot_history *history, int64_t *carried_in)
 {
     history_walk walk = {.events = events, .history = history};
     plm_status status = PLM_OK;
@@ -380,8 +380,8 @@ plm_status plm_history_complete(plm_history_events *events, const plm_history_st
                         history->older_segments == 0 && history->unrecorded_frees == 0;
     *carried_in = walk.older_segments.count + walk.older_blocks.count;
 done:
-    plm_host_free(walk.blocks.slots);
-    plm_host_free(walk.segments.slots);
+    plm__host_free(walk.blocks.slots);
+    plm__host_free(walk.segments.slots);
     PLM_ARRAY_FREE(&walk.older_segments);
     PLM_ARRAY_FREE(&walk.older_blocks);
     PLM_ARRAY_FREE(&walk.late);

@@ -33,8 +33,8 @@ typedef struct plm_history_state {
  * the state get their numbers. Fills the counts of `history`, but not `overflowed`, and *carried_in
  * = events put at the front. PLM_ERROR_HOST_MEMORY leaves the events half done but owned.
  */
-PLM_MUST_USE plm_status plm_history_complete(plm_history_events *events,
-                                             const plm_history_state *state,
-                                             plm_snapshot_history *history, int64_t *carried_in);
+PLM_MUST_USE plm_status plm__history_complete(plm_history_events *events,
+                                              const plm_history_state *state,
+                                              plm_snapshot_history *history, int64_t *carried_in);
 
 #endif

@@ -28,7 +28,7 @@ static inline plm_status peek(json_reader *reader, int *byte)
 {
     plm_stream *stream = reader->stream;
     if (stream->next == stream->end) {
-        PLM_TRY(plm_stream_fill(stream, 1));
+        PLM_TRY(plm__stream_fill(stream, 1));
         if (stream->next == stream->end) {
             *byte = -1;
             return PLM_OK;
@@ -89,7 +89,7 @@ static void add_code_point(plm_text *text, uint32_t code)
         code >>= 6;
     }
     bytes[0] = (char)(lead[count] | code);
-    plm_text_add_bytes(text, bytes, count);
+    plm__text_add_bytes(text, bytes, count);
 }
 
 /* After "\u". A lone surrogate is kept as it is: Python writes them for undecodable file names. */
@@ -97,9 +97,9 @@ static plm_status read_unicode_escape(json_reader *reader)
 {
     uint32_t unit, low = 0;
     PLM_TRY(read_hex(reader, &unit));
-    PLM_TRY(plm_stream_fill(reader->stream, 6));
+    PLM_TRY(plm__stream_fill(reader->stream, 6));
     const uint8_t *next = reader->stream->next;
-    bool pair = unit >= 0xd800 && unit < 0xdc00 && plm_stream_left(reader->stream) >= 6 &&
+    bool pair = unit >= 0xd800 && unit < 0xdc00 && plm__stream_left(reader->stream) >= 6 &&
                 next[0] == '\\' && next[1] == 'u' && (next[2] == 'd' || next[2] == 'D') &&
                 strchr("cdefCDEF", next[3]) && next[3] != 0;
     if (pair) {
@@ -122,7 +122,7 @@ static plm_status read_escape(json_reader *reader)
     reader->stream->next++;
     if (!found)
         return read_unicode_escape(reader);
-    plm_text_add_bytes(&reader->scratch, &to[found - from], 1);
+    plm__text_add_bytes(&reader->scratch, &to[found - from], 1);
     return PLM_OK;
 }
 
@@ -146,14 +146,14 @@ static plm_status read_text(json_reader *reader)
         PLM_TRY(peek(reader, &byte));
         const uint8_t *end = plain_end(stream);
         if (end < stream->end && *end == '"' && reader->scratch.count == 0) {
-            PLM_TRY(plm_document_push_text(reader->document, stream->next,
-                                           (size_t)(end - stream->next)));
+            PLM_TRY(plm__document_push_text(reader->document, stream->next,
+                                            (size_t)(end - stream->next)));
             stream->next = end + 1;
             return PLM_OK;
         }
         PLM_FAIL_IF(reader->scratch.count > PLM_DOCUMENT_TEXT_MAX, PLM_ERROR_FORMAT,
                     "a text of more than %d bytes", PLM_DOCUMENT_TEXT_MAX);
-        plm_text_add_bytes(&reader->scratch, (const char *)stream->next, end - stream->next);
+        plm__text_add_bytes(&reader->scratch, (const char *)stream->next, end - stream->next);
         stream->next = end;
         PLM_TRY(peek(reader, &byte));
         if (byte < 0x20)
@@ -165,9 +165,9 @@ static plm_status read_text(json_reader *reader)
             break;
         PLM_TRY(read_escape(reader));
     }
-    PLM_TRY(plm_text_status(&reader->scratch));
-    return plm_document_push_text(reader->document, (const uint8_t *)reader->scratch.items,
-                                  (size_t)reader->scratch.count);
+    PLM_TRY(plm__text_status(&reader->scratch));
+    return plm__document_push_text(reader->document, (const uint8_t *)reader->scratch.items,
+                                   (size_t)reader->scratch.count);
 }
 
 /* Numbers and words. */
@@ -209,7 +209,7 @@ static plm_status push_number(json_reader *reader, const char *text)
     plm_value value = {.kind = PLM_VALUE_REAL};
     errno = 0;
     if (real) {
-        value.real = plm_number_read(text, NULL);
+        value.real = plm__number_read(text, NULL);
     } else if (*text == '-') {
         value.kind = PLM_VALUE_INTEGER;
         value.integer = strtoll(text, NULL, 10);
@@ -218,14 +218,14 @@ static plm_status push_number(json_reader *reader, const char *text)
         value.kind = value.natural > INT64_MAX ? PLM_VALUE_NATURAL : PLM_VALUE_INTEGER;
     }
     PLM_FAIL_IF(!real && errno == ERANGE, PLM_ERROR_FORMAT, "'%.40s' does not fit 64 bits", text);
-    return plm_document_push(reader->document, value);
+    return plm__document_push(reader->document, value);
 }
 
 static plm_status read_number(json_reader *reader)
 {
     char text[NUMBER_BYTES_MAX];
-    PLM_TRY(plm_stream_fill(reader->stream, NUMBER_BYTES_MAX));
-    size_t count = 0, left = plm_stream_left(reader->stream);
+    PLM_TRY(plm__stream_fill(reader->stream, NUMBER_BYTES_MAX));
+    size_t count = 0, left = plm__stream_left(reader->stream);
     const uint8_t *next = reader->stream->next;
     while (count < left && count < NUMBER_BYTES_MAX - 1 && next[count] &&
            strchr("+-.0123456789eE", next[count])) {
@@ -246,13 +246,13 @@ static plm_status read_word(json_reader *reader, int first)
     } words[] = {{"true", {.kind = PLM_VALUE_BOOL, .integer = 1}},
                  {"false", {.kind = PLM_VALUE_BOOL, .integer = 0}},
                  {"null", {.kind = PLM_VALUE_NONE}}};
-    PLM_TRY(plm_stream_fill(reader->stream, 5));
+    PLM_TRY(plm__stream_fill(reader->stream, 5));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t count = strlen(words[i].text);
-        if (plm_stream_left(reader->stream) >= count &&
+        if (plm__stream_left(reader->stream) >= count &&
             memcmp(reader->stream->next, words[i].text, count) == 0) {
             reader->stream->next += count;
-            return plm_document_push(reader->document, words[i].value);
+            return plm__document_push(reader->document, words[i].value);
         }
     }
     return unexpected("a value", first);
@@ -267,18 +267,18 @@ static plm_status open_container(json_reader *reader, int byte)
     reader->open[reader->depth++] = (char)byte;
     reader->stream->next++;
     plm_value empty = {.kind = byte == '[' ? PLM_VALUE_EMPTY_LIST : PLM_VALUE_EMPTY_DICT};
-    PLM_TRY(plm_document_push(reader->document, empty));
-    return plm_document_mark(reader->document);
+    PLM_TRY(plm__document_push(reader->document, empty));
+    return plm__document_mark(reader->document);
 }
 
 /* Gives what is above the innermost mark to its container; `goes_on` marks again. */
 static plm_status flush(json_reader *reader, bool goes_on)
 {
     int64_t first;
-    PLM_TRY(plm_document_unmark(reader->document, &first));
-    PLM_TRY(reader->open[reader->depth - 1] == '[' ? plm_document_append(reader->document, first)
-                                                   : plm_document_set(reader->document, first));
-    return goes_on ? plm_document_mark(reader->document) : PLM_OK;
+    PLM_TRY(plm__document_unmark(reader->document, &first));
+    PLM_TRY(reader->open[reader->depth - 1] == '[' ? plm__document_append(reader->document, first)
+                                                   : plm__document_set(reader->document, first));
+    return goes_on ? plm__document_mark(reader->document) : PLM_OK;
 }
 
 static plm_status flush_batch(json_reader *reader)
@@ -371,19 +371,19 @@ static plm_status read_document(json_reader *reader)
     return byte < 0 ? PLM_OK : unexpected("the end of the file", byte);
 }
 
-plm_status plm_json_form_read(plm_stream *stream, plm_document *document, plm_value *root)
+plm_status plm__json_form_read(plm_stream *stream, plm_document *document, plm_value *root)
 {
     json_reader reader = {.stream = stream, .document = document};
-    PLM_TRY(plm_stream_fill(stream, 3));
-    if (plm_stream_left(stream) >= 3 && memcmp(stream->next, "\xef\xbb\xbf", 3) == 0)
+    PLM_TRY(plm__stream_fill(stream, 3));
+    if (plm__stream_left(stream) >= 3 && memcmp(stream->next, "\xef\xbb\xbf", 3) == 0)
         stream->next += 3; /* a byte order mark */
     plm_status status = read_document(&reader);
-    plm_text_fini(&reader.scratch);
+    plm__text_fini(&reader.scratch);
     if (status == PLM_ERROR_FORMAT || status == PLM_ERROR_UNSUPPORTED) {
         plm_error error;
         plm_error_get(&error);
         return plm_fail(status, "'%.200s', byte %llu: %s", stream->name,
-                        (unsigned long long)plm_stream_offset(stream), error.message);
+                        (unsigned long long)plm__stream_offset(stream), error.message);
     }
     if (status == PLM_OK)
         *root = document->stack.items[0];

@@ -14,7 +14,7 @@
  * that value. Integers keep 64 bits; other numbers become reals. PLM_ERROR_FORMAT names the file
  * and the byte; PLM_ERROR_UNSUPPORTED when a named maximum is met; PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_json_form_read(plm_stream *stream, plm_document *document,
-                                           plm_value *root);
+PLM_MUST_USE plm_status plm__json_form_read(plm_stream *stream, plm_document *document,
+                                            plm_value *root);
 
 #endif

@@ -36,8 +36,8 @@ static plm_status take_samples(const plm_findings *findings, leak_samples *sampl
     int64_t count, next = 0;
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
     samples->sites = findings->site_count < GROUPS_MAX ? findings->site_count : GROUPS_MAX;
-    PLM_TRY(plm_host_alloc((size_t)(samples->sites * (samples->count + 1)) * sizeof(size_t),
-                           &samples->bytes));
+    PLM_TRY(plm__host_alloc((size_t)(samples->sites * (samples->count + 1)) * sizeof(size_t),
+                            &samples->bytes));
     size_t *now = samples->bytes + samples->sites * samples->count;
     for (int64_t i = 0; i < count && next < samples->count; i++) {
         bool is_birth = events[i].kind == PLM_EVENT_BLOCK_ALLOC;
@@ -112,7 +112,7 @@ static bool is_leak(const plm_findings *findings, const leak_samples *samples, i
     return true;
 }
 
-plm_status plm_find_leaks(plm_findings *findings)
+plm_status plm__find_leaks(plm_findings *findings)
 {
     leak_samples samples = {0};
     PLM_ARRAY(plm_leak) leaks = {0};
@@ -132,7 +132,7 @@ plm_status plm_find_leaks(plm_findings *findings)
     findings->leak_count = leaks.count;
     leaks.items = NULL;
 done:
-    plm_host_free(leaks.items);
-    plm_host_free(samples.bytes);
+    plm__host_free(leaks.items);
+    plm__host_free(samples.bytes);
     return status;
 }

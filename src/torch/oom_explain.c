@@ -124,7 +124,7 @@ add(plm_oom_report *report, plm_oom_finding_kind kind, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     finding->kind = kind;
-    plm_print_list(finding->text, sizeof finding->text, format, arguments);
+    plm__print_list(finding->text, sizeof finding->text, format, arguments);
     va_end(arguments);
 }
 
@@ -425,7 +425,7 @@ static void tell_next(const view *v, plm_oom_report *report)
             (long long)report->message_count, (long long)report->sources[0].first_line);
 }
 
-void plm_oom_explain(plm_oom_report *report)
+void plm__oom_explain(plm_oom_report *report)
 {
     view v = view_of(&report->message);
     report->finding_count = 0;

@@ -384,7 +384,7 @@ static const char *take_message(plm_oom_scan *scan, const char *text, const char
     return behind;
 }
 
-void plm_oom_scan_begin(plm_oom_scan *scan, plm_oom_report *report)
+void plm__oom_scan_begin(plm_oom_scan *scan, plm_oom_report *report)
 {
     scan->count = scan->next = scan->line_begin = 0;
     scan->line = 1;
@@ -392,7 +392,7 @@ void plm_oom_scan_begin(plm_oom_scan *scan, plm_oom_report *report)
     *report = (plm_oom_report){0};
 }
 
-char *plm_oom_scan_room(plm_oom_scan *scan, size_t *byte_count)
+char *plm__oom_scan_room(plm_oom_scan *scan, size_t *byte_count)
 {
     size_t keep = scan->next > PLM_OOM_LINE_MAX ? scan->next - PLM_OOM_LINE_MAX : 0;
     memmove(scan->bytes, scan->bytes + keep, scan->count - keep);
@@ -403,7 +403,7 @@ char *plm_oom_scan_room(plm_oom_scan *scan, size_t *byte_count)
     return scan->bytes + scan->count;
 }
 
-void plm_oom_scan_take(plm_oom_scan *scan, size_t byte_count, bool last)
+void plm__oom_scan_take(plm_oom_scan *scan, size_t byte_count, bool last)
 {
     scan->count += byte_count;
     const char *end = scan->bytes + scan->count;

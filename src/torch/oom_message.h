@@ -28,15 +28,15 @@ typedef struct plm_oom_scan {
 } plm_oom_scan;
 
 /* Begins a text; *report is filled as messages are found. */
-void plm_oom_scan_begin(plm_oom_scan *scan, plm_oom_report *report);
+void plm__oom_scan_begin(plm_oom_scan *scan, plm_oom_report *report);
 
 /* Where to put more bytes, and how many, at least one. */
-char *plm_oom_scan_room(plm_oom_scan *scan, size_t *byte_count);
+char *plm__oom_scan_room(plm_oom_scan *scan, size_t *byte_count);
 
 /* Takes `byte_count` bytes that were put there; `last` says that no more will come. */
-void plm_oom_scan_take(plm_oom_scan *scan, size_t byte_count, bool last);
+void plm__oom_scan_take(plm_oom_scan *scan, size_t byte_count, bool last);
 
 /* Fills verdict and findings from report->message. */
-void plm_oom_explain(plm_oom_report *report);
+void plm__oom_explain(plm_oom_report *report);
 
 #endif

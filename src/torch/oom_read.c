@@ -16,7 +16,7 @@ static plm_status finish(const plm_oom_scan *scan, plm_oom_report *report)
                 "\"CUDA out of memory. Tried to allocate ...\"",
                 (long long)scan->line, scan->line == 1 ? "" : "s");
     *report = *scan->report;
-    plm_oom_explain(report);
+    plm__oom_explain(report);
     return PLM_OK;
 }
 
@@ -24,21 +24,21 @@ plm_status plm_oom_read_text(const char *bytes, size_t byte_count, plm_oom_repor
 {
     plm_oom_scan *scan = NULL;
     plm_oom_report found;
-    PLM_TRY(plm_host_alloc(sizeof *scan, &scan));
-    plm_oom_scan_begin(scan, &found);
+    PLM_TRY(plm__host_alloc(sizeof *scan, &scan));
+    plm__oom_scan_begin(scan, &found);
     for (bool last = false; !last;) {
         size_t room;
-        char *into = plm_oom_scan_room(scan, &room);
+        char *into = plm__oom_scan_room(scan, &room);
         size_t taken = byte_count < room ? byte_count : room;
         if (taken > 0)
             memcpy(into, bytes, taken);
         bytes += taken;
         byte_count -= taken;
         last = byte_count == 0;
-        plm_oom_scan_take(scan, taken, last);
+        plm__oom_scan_take(scan, taken, last);
     }
     plm_status status = finish(scan, report);
-    plm_host_free(scan);
+    plm__host_free(scan);
     return status;
 }
 
@@ -46,14 +46,14 @@ static plm_status read_through(int descriptor, const char *path, plm_oom_scan *s
 {
     for (bool last = false; !last;) {
         size_t room;
-        char *into = plm_oom_scan_room(scan, &room);
+        char *into = plm__oom_scan_room(scan, &room);
         ssize_t taken = read(descriptor, into, room);
         if (taken < 0 && errno == EINTR)
             continue;
         if (taken < 0)
-            return plm_file_failed("read", path);
+            return plm__file_failed("read", path);
         last = taken == 0;
-        plm_oom_scan_take(scan, (size_t)taken, last);
+        plm__oom_scan_take(scan, (size_t)taken, last);
     }
     return PLM_OK;
 }
@@ -63,17 +63,17 @@ plm_status plm_oom_read_file(const char *path, plm_oom_report *report)
     bool standard = strcmp(path, "-") == 0;
     int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
-        return plm_file_failed("open", path);
+        return plm__file_failed("open", path);
     plm_oom_scan *scan = NULL;
     plm_oom_report found;
-    plm_status status = plm_host_alloc(sizeof *scan, &scan);
+    plm_status status = plm__host_alloc(sizeof *scan, &scan);
     if (status == PLM_OK) {
-        plm_oom_scan_begin(scan, &found);
+        plm__oom_scan_begin(scan, &found);
         status = read_through(descriptor, standard ? "standard input" : path, scan);
     }
     if (status == PLM_OK)
         status = finish(scan, report);
-    plm_host_free(scan);
+    plm__host_free(scan);
     if (!standard)
         close(descriptor);
     return status;

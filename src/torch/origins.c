@@ -162,7 +162,7 @@ static plm_part part_of_frame(const char *function, const char *file)
     return PLM_PART_PROGRAM;
 }
 
-plm_origin plm_origin_of_stack(const plm_trace *trace, int32_t stack)
+plm_origin plm__origin_of_stack(const plm_trace *trace, int32_t stack)
 {
     int64_t depth = plm_trace_stack_depth(trace, stack);
     plm_origin origin = {.part = depth > 0 ? PLM_PART_PROGRAM : PLM_PART_NO_STACK};

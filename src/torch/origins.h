@@ -29,6 +29,6 @@ typedef struct plm_origin {
 } plm_origin;
 
 /* What a stack says; `stack` as plm_owner.frames. */
-plm_origin plm_origin_of_stack(const plm_trace *trace, int32_t stack);
+plm_origin plm__origin_of_stack(const plm_trace *trace, int32_t stack);
 
 #endif

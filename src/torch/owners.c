@@ -9,42 +9,42 @@
 
 #include "base/utf8.h"
 
-plm_status plm_owner_map_init(plm_owner_map *map, const plm_fold_store *store, plm_trace *trace)
+plm_status plm__owner_map_init(plm_owner_map *map, const plm_fold_store *store, plm_trace *trace)
 {
     *map = (plm_owner_map){.store = store, .trace = trace};
-    return plm_host_alloc((size_t)store->owners.entries.count * sizeof *map->places, &map->places);
+    return plm__host_alloc((size_t)store->owners.entries.count * sizeof *map->places, &map->places);
 }
 
-void plm_owner_map_fini(plm_owner_map *map)
+void plm__owner_map_fini(plm_owner_map *map)
 {
-    plm_host_free(map->places);
+    plm__host_free(map->places);
     PLM_ARRAY_FREE(&map->frames);
-    plm_text_fini(&map->text);
+    plm__text_fini(&map->text);
 }
 
-plm_status plm_owner_map_carry_text(plm_owner_map *map, uint32_t *text)
+plm_status plm__owner_map_carry_text(plm_owner_map *map, uint32_t *text)
 {
     if (*text == PLM_WORD_EMPTY)
         return PLM_OK;
     const plm_intern_entry *entry = &map->store->document->texts.entries.items[*text];
     map->text.count = 0;
-    plm_utf8_add_clean(&map->text, entry->bytes, entry->count);
-    PLM_TRY(plm_text_status(&map->text));
+    plm__utf8_add_clean(&map->text, entry->bytes, entry->count);
+    PLM_TRY(plm__text_status(&map->text));
     return plm_trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, text);
 }
 
 static plm_status carry_stack(plm_owner_map *map, uint32_t stack, int32_t *index)
 {
     int64_t count;
-    const char *numbers = plm_fold_get_stack(map->store, stack, &count);
+    const char *numbers = plm__fold_get_stack(map->store, stack, &count);
     map->frames.count = 0;
     for (int64_t i = 0; i < count; i++) {
         uint32_t number;
         memcpy(&number, numbers + (size_t)i * sizeof number, sizeof number);
-        plm_fold_frame found = plm_fold_get_frame(map->store, number);
+        plm_fold_frame found = plm__fold_get_frame(map->store, number);
         plm_frame frame = {found.name, found.file, found.line};
-        PLM_TRY(plm_owner_map_carry_text(map, &frame.function));
-        PLM_TRY(plm_owner_map_carry_text(map, &frame.file));
+        PLM_TRY(plm__owner_map_carry_text(map, &frame.function));
+        PLM_TRY(plm__owner_map_carry_text(map, &frame.file));
         PLM_TRY(PLM_ARRAY_PUSH(&map->frames, frame));
     }
     return plm_trace_add_stack(map->trace, map->frames.items, count, index);
@@ -99,24 +99,24 @@ static plm_status carry_site(plm_owner_map *map, uint32_t *op)
     }
     map->text.count = 0;
     const char *function = plm_trace_text(map->trace, site->function);
-    plm_text_add_bytes(&map->text, function,
-                       best < 3 ? plain_name_bytes(function) : (int64_t)strlen(function));
+    plm__text_add_bytes(&map->text, function,
+                        best < 3 ? plain_name_bytes(function) : (int64_t)strlen(function));
     if (site->line > 0)
-        plm_text_add(&map->text, " %s:%d", plm_trace_text(map->trace, site->file), site->line);
-    PLM_TRY(plm_text_status(&map->text));
+        plm__text_add(&map->text, " %s:%d", plm_trace_text(map->trace, site->file), site->line);
+    PLM_TRY(plm__text_status(&map->text));
     return plm_trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, op);
 }
 
-plm_status plm_owner_map_carry(plm_owner_map *map, int32_t *owner)
+plm_status plm__owner_map_carry(plm_owner_map *map, int32_t *owner)
 {
     if (*owner == PLM_TRACE_NO_OWNER)
         return PLM_OK;
     int32_t *place = &map->places[*owner];
     if (*place == 0) {
-        plm_fold_owner found = plm_fold_get_owner(map->store, (uint32_t)*owner);
+        plm_fold_owner found = plm__fold_get_owner(map->store, (uint32_t)*owner);
         plm_owner made = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
         made.name = found.metadata;
-        PLM_TRY(plm_owner_map_carry_text(map, &made.name));
+        PLM_TRY(plm__owner_map_carry_text(map, &made.name));
         if (found.stack != 0) {
             PLM_TRY(carry_stack(map, found.stack, &made.frames));
             PLM_TRY(carry_site(map, &made.op));

@@ -15,15 +15,15 @@ typedef struct plm_owner_map {
 } plm_owner_map;
 
 /* Begins a map from the store's owners to those of an empty trace; both are borrowed. */
-PLM_MUST_USE plm_status plm_owner_map_init(plm_owner_map *map, const plm_fold_store *store,
-                                           plm_trace *trace);
+PLM_MUST_USE plm_status plm__owner_map_init(plm_owner_map *map, const plm_fold_store *store,
+                                            plm_trace *trace);
 
-void plm_owner_map_fini(plm_owner_map *map);
+void plm__owner_map_fini(plm_owner_map *map);
 
 /* Replaces *owner, a number of the store or PLM_TRACE_NO_OWNER, by its place in the trace. */
-PLM_MUST_USE plm_status plm_owner_map_carry(plm_owner_map *map, int32_t *owner);
+PLM_MUST_USE plm_status plm__owner_map_carry(plm_owner_map *map, int32_t *owner);
 
 /* Replaces *text, a text of the document, by an interned string of the trace. */
-PLM_MUST_USE plm_status plm_owner_map_carry_text(plm_owner_map *map, uint32_t *text);
+PLM_MUST_USE plm_status plm__owner_map_carry_text(plm_owner_map *map, uint32_t *text);
 
 #endif

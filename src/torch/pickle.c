@@ -43,17 +43,17 @@ static inline plm_value integer(int64_t value)
 
 static plm_status cut_off(const pickle_reader *reader)
 {
-    return plm_fail(
-        PLM_ERROR_FORMAT, "the file is cut off: it ends after %llu bytes, before STOP",
-        (unsigned long long)(plm_stream_offset(reader->stream) + plm_stream_left(reader->stream)));
+    return plm_fail(PLM_ERROR_FORMAT, "the file is cut off: it ends after %llu bytes, before STOP",
+                    (unsigned long long)(plm__stream_offset(reader->stream) +
+                                         plm__stream_left(reader->stream)));
 }
 
 /* Ensures that `count` bytes can be read from the window. */
 static inline plm_status need_bytes(pickle_reader *reader, size_t count)
 {
-    if (plm_stream_left(reader->stream) < count) {
-        PLM_TRY(plm_stream_fill(reader->stream, count));
-        if (plm_stream_left(reader->stream) < count)
+    if (plm__stream_left(reader->stream) < count) {
+        PLM_TRY(plm__stream_fill(reader->stream, count));
+        if (plm__stream_left(reader->stream) < count)
             return cut_off(reader);
     }
     return PLM_OK;
@@ -83,24 +83,24 @@ static inline plm_status push_long(pickle_reader *reader, const uint8_t *bytes, 
     int width = wide ? 8 : (int)count;
     uint64_t value = little(bytes, width);
     if (wide && value > INT64_MAX)
-        return plm_document_push(reader->document,
-                                 (plm_value){.kind = PLM_VALUE_NATURAL, .natural = value});
-    return plm_document_push(reader->document, integer(width ? signed_of(value, width) : 0));
+        return plm__document_push(reader->document,
+                                  (plm_value){.kind = PLM_VALUE_NATURAL, .natural = value});
+    return plm__document_push(reader->document, integer(width ? signed_of(value, width) : 0));
 }
 
 static plm_status run_binint(pickle_reader *reader, const uint8_t *argument)
 {
-    return plm_document_push(reader->document, integer((int32_t)little(argument, 4)));
+    return plm__document_push(reader->document, integer((int32_t)little(argument, 4)));
 }
 
 static plm_status run_binint1(pickle_reader *reader, const uint8_t *argument)
 {
-    return plm_document_push(reader->document, integer(argument[0]));
+    return plm__document_push(reader->document, integer(argument[0]));
 }
 
 static plm_status run_binint2(pickle_reader *reader, const uint8_t *argument)
 {
-    return plm_document_push(reader->document, integer((int64_t)little(argument, 2)));
+    return plm__document_push(reader->document, integer((int64_t)little(argument, 2)));
 }
 
 static plm_status run_long1(pickle_reader *reader, const uint8_t *argument)
@@ -128,19 +128,19 @@ static plm_status run_long4(pickle_reader *reader, const uint8_t *argument)
 static plm_status run_none(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_NONE});
+    return plm__document_push(reader->document, (plm_value){.kind = PLM_VALUE_NONE});
 }
 
 static plm_status run_true(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_BOOL, .integer = 1});
+    return plm__document_push(reader->document, (plm_value){.kind = PLM_VALUE_BOOL, .integer = 1});
 }
 
 static plm_status run_false(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_BOOL, .integer = 0});
+    return plm__document_push(reader->document, (plm_value){.kind = PLM_VALUE_BOOL, .integer = 0});
 }
 
 static plm_status run_binfloat(pickle_reader *reader, const uint8_t *argument)
@@ -150,7 +150,7 @@ static plm_status run_binfloat(pickle_reader *reader, const uint8_t *argument)
         bits = bits << 8 | argument[i];
     plm_value value = {.kind = PLM_VALUE_REAL};
     memcpy(&value.real, &bits, sizeof bits);
-    return plm_document_push(reader->document, value);
+    return plm__document_push(reader->document, value);
 }
 
 /* Texts and bytes. */
@@ -161,7 +161,7 @@ static inline plm_status push_text(pickle_reader *reader, uint64_t count)
                 "a text of %llu bytes: wanted at most %d", (unsigned long long)count,
                 PLM_DOCUMENT_TEXT_MAX);
     PLM_TRY(need_bytes(reader, (size_t)count));
-    PLM_TRY(plm_document_push_text(reader->document, reader->stream->next, (size_t)count));
+    PLM_TRY(plm__document_push_text(reader->document, reader->stream->next, (size_t)count));
     reader->stream->next += count;
     return PLM_OK;
 }
@@ -194,74 +194,74 @@ static plm_status run_text8(pickle_reader *reader, const uint8_t *argument)
 static plm_status run_empty_list(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_EMPTY_LIST});
+    return plm__document_push(reader->document, (plm_value){.kind = PLM_VALUE_EMPTY_LIST});
 }
 
 static plm_status run_empty_dict(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    return plm_document_push(reader->document, (plm_value){.kind = PLM_VALUE_EMPTY_DICT});
+    return plm__document_push(reader->document, (plm_value){.kind = PLM_VALUE_EMPTY_DICT});
 }
 
 static plm_status run_mark(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    return plm_document_mark(reader->document);
+    return plm__document_mark(reader->document);
 }
 
 static plm_status run_append(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    PLM_TRY(plm_document_need(reader->document, 2));
-    return plm_document_append(reader->document, reader->document->stack.count - 1);
+    PLM_TRY(plm__document_need(reader->document, 2));
+    return plm__document_append(reader->document, reader->document->stack.count - 1);
 }
 
 static plm_status run_appends(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
     int64_t first;
-    PLM_TRY(plm_document_unmark(reader->document, &first));
-    return plm_document_append(reader->document, first);
+    PLM_TRY(plm__document_unmark(reader->document, &first));
+    return plm__document_append(reader->document, first);
 }
 
 static plm_status run_setitem(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
-    PLM_TRY(plm_document_need(reader->document, 3));
-    return plm_document_set(reader->document, reader->document->stack.count - 2);
+    PLM_TRY(plm__document_need(reader->document, 3));
+    return plm__document_set(reader->document, reader->document->stack.count - 2);
 }
 
 static plm_status run_setitems(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
     int64_t first;
-    PLM_TRY(plm_document_unmark(reader->document, &first));
-    return plm_document_set(reader->document, first);
+    PLM_TRY(plm__document_unmark(reader->document, &first));
+    return plm__document_set(reader->document, first);
 }
 
 static plm_status run_list(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
     int64_t first;
-    PLM_TRY(plm_document_unmark(reader->document, &first));
-    return plm_document_make(reader->document, first, PLM_VALUE_EMPTY_LIST);
+    PLM_TRY(plm__document_unmark(reader->document, &first));
+    return plm__document_make(reader->document, first, PLM_VALUE_EMPTY_LIST);
 }
 
 static plm_status run_dict(pickle_reader *reader, const uint8_t *argument)
 {
     (void)argument;
     int64_t first;
-    PLM_TRY(plm_document_unmark(reader->document, &first));
-    return plm_document_make(reader->document, first, PLM_VALUE_EMPTY_DICT);
+    PLM_TRY(plm__document_unmark(reader->document, &first));
+    return plm__document_make(reader->document, first, PLM_VALUE_EMPTY_DICT);
 }
 
 /* TUPLE1, TUPLE2, TUPLE3 stand next to each other: the opcode itself says how many. */
 static plm_status run_tuple_n(pickle_reader *reader, const uint8_t *argument)
 {
     int64_t count = argument[-1] - 0x84;
-    PLM_TRY(plm_document_need(reader->document, count));
-    return plm_document_make(reader->document, reader->document->stack.count - count,
-                             PLM_VALUE_EMPTY_LIST);
+    PLM_TRY(plm__document_need(reader->document, count));
+    return plm__document_make(reader->document, reader->document->stack.count - count,
+                              PLM_VALUE_EMPTY_LIST);
 }
 
 /* Memo. */
@@ -273,7 +273,7 @@ static plm_status put(pickle_reader *reader, uint64_t slot)
                 "memo slot %llu, when %llu values were stored", (unsigned long long)slot,
                 (unsigned long long)reader->put_count);
     reader->put_count++;
-    return plm_document_put(reader->document, slot);
+    return plm__document_put(reader->document, slot);
 }
 
 static plm_status run_memoize(pickle_reader *reader, const uint8_t *argument)
@@ -294,12 +294,12 @@ static plm_status run_long_binput(pickle_reader *reader, const uint8_t *argument
 
 static plm_status run_binget(pickle_reader *reader, const uint8_t *argument)
 {
-    return plm_document_get(reader->document, argument[0]);
+    return plm__document_get(reader->document, argument[0]);
 }
 
 static plm_status run_long_binget(pickle_reader *reader, const uint8_t *argument)
 {
-    return plm_document_get(reader->document, little(argument, 4));
+    return plm__document_get(reader->document, little(argument, 4));
 }
 
 /* The decimal line of GET and PUT. */
@@ -332,7 +332,7 @@ static plm_status run_get(pickle_reader *reader, const uint8_t *argument)
     (void)argument;
     uint64_t slot;
     PLM_TRY(read_line(reader, &slot));
-    return plm_document_get(reader->document, slot);
+    return plm__document_get(reader->document, slot);
 }
 
 /* Frame of the file itself. */
@@ -436,7 +436,7 @@ static const opcode opcodes[256] = {
     [0x91] = {"FROZENSET", NULL, 0},
 };
 
-const char *plm_pickle_opcode_name(uint8_t code)
+const char *plm__pickle_opcode_name(uint8_t code)
 {
     return opcodes[code].name ? opcodes[code].name : "an unknown opcode";
 }
@@ -478,13 +478,13 @@ static void run_common(pickle_reader *reader)
         switch (*at) {
         case 'h': /* BINGET */
             slot = at[1];
-            if (!plm_document_peek_memo(document, slot, memo_count, top))
+            if (!plm__document_peek_memo(document, slot, memo_count, top))
                 goto done;
             at += 2;
             continue;
         case 'j': /* LONG_BINGET */
             slot = little(at + 1, 4);
-            if (!plm_document_peek_memo(document, slot, memo_count, top))
+            if (!plm__document_peek_memo(document, slot, memo_count, top))
                 goto done;
             at += 5;
             continue;
@@ -526,10 +526,10 @@ static void run_common(pickle_reader *reader)
             continue;
         case 0x94: /* MEMOIZE, which pushes nothing */
             if (memo_count == document->memo.capacity || top == floor ||
-                !plm_document_packs(top - 1))
+                !plm__document_packs(top - 1))
                 goto done;
             top--;
-            memo[memo_count++] = plm_document_pack(top->kind, top->index);
+            memo[memo_count++] = plm__document_pack(top->kind, top->index);
             top->memo = (uint32_t)memo_count;
             reader->put_count++;
             at++;
@@ -555,20 +555,20 @@ static plm_status locate(const pickle_reader *reader, uint64_t offset, plm_statu
                     (unsigned long long)offset, error.message);
 }
 
-plm_status plm_pickle_read(plm_stream *stream, plm_document *document, plm_value *root)
+plm_status plm__pickle_read(plm_stream *stream, plm_document *document, plm_value *root)
 {
     pickle_reader reader = {.stream = stream, .document = document};
     while (!reader.stopped) {
         run_common(&reader);
-        uint64_t offset = plm_stream_offset(stream);
+        uint64_t offset = plm__stream_offset(stream);
         plm_status status = step(&reader);
         if (status != PLM_OK)
             return locate(&reader, offset, status);
     }
-    PLM_TRY(plm_stream_fill(stream, 1));
-    PLM_FAIL_IF(plm_stream_left(stream) > 0, PLM_ERROR_FORMAT,
+    PLM_TRY(plm__stream_fill(stream, 1));
+    PLM_FAIL_IF(plm__stream_left(stream) > 0, PLM_ERROR_FORMAT,
                 "'%.200s' goes on after its end at byte %llu", stream->name,
-                (unsigned long long)plm_stream_offset(stream));
+                (unsigned long long)plm__stream_offset(stream));
     *root = document->stack.items[0];
     return PLM_OK;
 }

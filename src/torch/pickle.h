@@ -17,10 +17,10 @@
  * PLM_ERROR_FORMAT names the file and the byte; PLM_ERROR_UNSUPPORTED when a named maximum is met;
  * PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_pickle_read(plm_stream *stream, plm_document *document,
-                                        plm_value *root);
+PLM_MUST_USE plm_status plm__pickle_read(plm_stream *stream, plm_document *document,
+                                         plm_value *root);
 
 /* The name of an opcode, "opcode 0x7f" being told as "an unknown opcode"; static. */
-const char *plm_pickle_opcode_name(uint8_t code);
+const char *plm__pickle_opcode_name(uint8_t code);
 
 #endif

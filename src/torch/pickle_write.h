@@ -4,14 +4,14 @@
  * time one is a reference of a few bytes; any other value can be remembered and recalled.
  *
  *     plm_pickle_writer writer;
- *     PLM_TRY(plm_pickle_writer_init(&writer));
- *     plm_pickle_begin_dict(&writer);
- *     plm_pickle_add_text(&writer, "size");
- *     plm_pickle_add_int(&writer, 4096);
- *     plm_pickle_end_dict(&writer);
- *     plm_pickle_finish(&writer);
+ *     PLM_TRY(plm__pickle_writer_init(&writer));
+ *     plm__pickle_begin_dict(&writer);
+ *     plm__pickle_add_text(&writer, "size");
+ *     plm__pickle_add_int(&writer, 4096);
+ *     plm__pickle_end_dict(&writer);
+ *     plm__pickle_finish(&writer);
  *     ... writer.text, whose status tells the first failure; it may be emptied at any time ...
- *     plm_pickle_writer_fini(&writer);
+ *     plm__pickle_writer_fini(&writer);
  */
 #ifndef PLM_TORCH_PICKLE_WRITE_H
 #define PLM_TORCH_PICKLE_WRITE_H
@@ -35,37 +35,37 @@ typedef struct plm_pickle_writer {
 } plm_pickle_writer;
 
 /* Begins a pickle. On failure there is nothing to end. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_pickle_writer_init(plm_pickle_writer *writer);
+PLM_MUST_USE plm_status plm__pickle_writer_init(plm_pickle_writer *writer);
 
-void plm_pickle_writer_fini(plm_pickle_writer *writer);
+void plm__pickle_writer_fini(plm_pickle_writer *writer);
 
-void plm_pickle_begin_list(plm_pickle_writer *writer);
-void plm_pickle_end_list(plm_pickle_writer *writer);
+void plm__pickle_begin_list(plm_pickle_writer *writer);
+void plm__pickle_end_list(plm_pickle_writer *writer);
 
 /* To be called before each item of a list, so that long ones go in batches. */
-void plm_pickle_item(plm_pickle_writer *writer);
+void plm__pickle_item(plm_pickle_writer *writer);
 
 /* Keys and values follow in turn. */
-void plm_pickle_begin_dict(plm_pickle_writer *writer);
-void plm_pickle_end_dict(plm_pickle_writer *writer);
+void plm__pickle_begin_dict(plm_pickle_writer *writer);
+void plm__pickle_end_dict(plm_pickle_writer *writer);
 
-void plm_pickle_begin_tuple(plm_pickle_writer *writer);
-void plm_pickle_end_tuple(plm_pickle_writer *writer);
+void plm__pickle_begin_tuple(plm_pickle_writer *writer);
+void plm__pickle_end_tuple(plm_pickle_writer *writer);
 
-void plm_pickle_add_bool(plm_pickle_writer *writer, bool value);
-void plm_pickle_add_int(plm_pickle_writer *writer, int64_t value);
-void plm_pickle_add_natural(plm_pickle_writer *writer, uint64_t value);
+void plm__pickle_add_bool(plm_pickle_writer *writer, bool value);
+void plm__pickle_add_int(plm_pickle_writer *writer, int64_t value);
+void plm__pickle_add_natural(plm_pickle_writer *writer, uint64_t value);
 
 /* Bytes that are not UTF-8 become U+FFFD. */
-void plm_pickle_add_text(plm_pickle_writer *writer, const char *value);
+void plm__pickle_add_text(plm_pickle_writer *writer, const char *value);
 
 /* The number under which the value just completed can be recalled. */
-uint32_t plm_pickle_remember(plm_pickle_writer *writer);
+uint32_t plm__pickle_remember(plm_pickle_writer *writer);
 
 /* Puts the remembered value, the very same object, in its place. */
-void plm_pickle_recall(plm_pickle_writer *writer, uint32_t memo);
+void plm__pickle_recall(plm_pickle_writer *writer, uint32_t memo);
 
 /* Ends the pickle. */
-void plm_pickle_finish(plm_pickle_writer *writer);
+void plm__pickle_finish(plm_pickle_writer *writer);
 
 #endif

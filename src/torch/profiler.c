@@ -24,9 +24,9 @@ static bool has_words(const char *bytes, size_t count, const char *words)
 plm_status plm_torch_file_kind(const char *path, plm_torch_file *kind)
 {
     plm_stream stream;
-    PLM_TRY(plm_stream_open(path, &stream));
-    plm_status status = plm_stream_fill(&stream, SNIFFED_BYTES);
-    size_t left = status == PLM_OK ? plm_stream_left(&stream) : 0;
+    PLM_TRY(plm__stream_open(path, &stream));
+    plm_status status = plm__stream_fill(&stream, SNIFFED_BYTES);
+    size_t left = status == PLM_OK ? plm__stream_left(&stream) : 0;
     const char *bytes = (const char *)stream.next;
     plm_torch_file found = PLM_TORCH_SNAPSHOT;
     left = left < SNIFFED_BYTES ? left : SNIFFED_BYTES;
@@ -43,7 +43,7 @@ plm_status plm_torch_file_kind(const char *path, plm_torch_file *kind)
                   has_words(bytes, left, "\"active\"") || has_words(bytes, left, "\"allocation")))
             found = PLM_TORCH_STATS;
     }
-    plm_stream_close(&stream);
+    plm__stream_close(&stream);
     if (status == PLM_OK)
         *kind = found;
     return status;
@@ -83,21 +83,21 @@ static int64_t whole(const json_t *object, const char *key)
 static plm_status read_text(const char *path, plm_text *text)
 {
     plm_stream stream;
-    PLM_TRY(plm_stream_open(path, &stream));
+    PLM_TRY(plm__stream_open(path, &stream));
     plm_status status = PLM_OK;
     while (status == PLM_OK) {
-        status = plm_stream_fill(&stream, 1);
-        size_t left = status == PLM_OK ? plm_stream_left(&stream) : 0;
+        status = plm__stream_fill(&stream, 1);
+        size_t left = status == PLM_OK ? plm__stream_left(&stream) : 0;
         if (left == 0)
             break;
         if (text->count + (int64_t)left > FILE_BYTES_MAX)
             status = plm_fail(PLM_ERROR_UNSUPPORTED, "'%s' is larger than 1 GiB", path);
         else
-            plm_text_add_bytes(text, (const char *)stream.next, (int64_t)left);
+            plm__text_add_bytes(text, (const char *)stream.next, (int64_t)left);
         stream.next = stream.end;
     }
-    plm_stream_close(&stream);
-    return status == PLM_OK ? plm_text_status(text) : status;
+    plm__stream_close(&stream);
+    return status == PLM_OK ? plm__text_status(text) : status;
 }
 
 static plm_status keep_event(profile_work *work, const json_t *event)
@@ -223,8 +223,8 @@ static plm_status add_owner(profile_work *work, const char *name, plm_text *clea
 {
     plm_owner made = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
     clean->count = 0;
-    plm_utf8_add_clean(clean, name, strlen(name));
-    PLM_TRY(plm_text_status(clean));
+    plm__utf8_add_clean(clean, name, strlen(name));
+    PLM_TRY(plm__text_status(clean));
     PLM_TRY(
         plm_trace_intern_bytes(work->profile->trace, clean->items, (size_t)clean->count, &made.op));
     return plm_trace_add_owner(work->profile->trace, &made, owner);
@@ -276,8 +276,8 @@ static plm_status fill_trace(profile_work *work)
     plm_status status;
     while (map.slots < (uint64_t)work->instants.count * 2)
         map.slots *= 2;
-    PLM_TRY_DONE(plm_host_alloc(map.slots * sizeof *map.addresses, &map.addresses));
-    PLM_TRY_DONE(plm_host_alloc(map.slots * sizeof *map.blocks, &map.blocks));
+    PLM_TRY_DONE(plm__host_alloc(map.slots * sizeof *map.addresses, &map.addresses));
+    PLM_TRY_DONE(plm__host_alloc(map.slots * sizeof *map.blocks, &map.blocks));
     qsort(work->instants.items, (size_t)work->instants.count, sizeof *work->instants.items,
           by_time);
     for (int64_t i = 0; i < work->instants.count; i++) {
@@ -288,9 +288,9 @@ static plm_status fill_trace(profile_work *work)
     }
     work->profile->traced_peak_bytes = plm_trace_find_peak(work->profile->trace).bytes_taken;
 done:
-    plm_text_fini(&clean);
-    plm_host_free(map.blocks);
-    plm_host_free(map.addresses);
+    plm__text_fini(&clean);
+    plm__host_free(map.blocks);
+    plm__host_free(map.addresses);
     return status;
 }
 
@@ -330,8 +330,8 @@ plm_status plm_torch_profile_read(const char *path, plm_torch_profile **profile)
     json_t *root = NULL;
     plm_status status;
     PLM_TRY_DONE(read_text(path, &text));
-    PLM_TRY_DONE(plm_json_read(path, text.items, (size_t)text.count, &root));
-    PLM_TRY_DONE(plm_host_alloc(sizeof *work.profile, &work.profile));
+    PLM_TRY_DONE(plm__json_read(path, text.items, (size_t)text.count, &root));
+    PLM_TRY_DONE(plm__host_alloc(sizeof *work.profile, &work.profile));
     PLM_TRY_DONE(plm_trace_create(&work.profile->trace));
     PLM_TRY_DONE(read_document(&work, root));
     *profile = work.profile;
@@ -341,7 +341,7 @@ done:
     PLM_ARRAY_FREE(&work.spans);
     PLM_ARRAY_FREE(&work.instants);
     json_decref(root);
-    plm_text_fini(&text);
+    plm__text_fini(&text);
     return status;
 }
 
@@ -350,5 +350,5 @@ void plm_torch_profile_destroy(plm_torch_profile *profile)
     if (!profile)
         return;
     plm_trace_destroy(profile->trace);
-    plm_host_free(profile);
+    plm__host_free(profile);
 }

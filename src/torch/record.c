@@ -32,11 +32,11 @@ static plm_status make_folders(char *path)
         if (*end != '/')
             continue;
         *end = '\0';
-        plm_status status = plm_folder_make(path);
+        plm_status status = plm__folder_make(path);
         *end = '/';
         PLM_TRY(status);
     }
-    return plm_folder_make(path);
+    return plm__folder_make(path);
 }
 
 static plm_status write_into(const char *folder, const char *name, const void *bytes, size_t count)
@@ -45,7 +45,7 @@ static plm_status write_into(const char *folder, const char *name, const void *b
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
     PLM_FAIL_IF(length < 0 || (size_t)length >= sizeof path, PLM_ERROR_IO,
                 "cannot write '%.60s...': the path is too long", folder);
-    return plm_file_write(path, bytes, count);
+    return plm__file_write(path, bytes, count);
 }
 
 /* Makes the folder with the recorder in it; `out` becomes the absolute path of settings->out. */
@@ -60,7 +60,7 @@ static plm_status install(const plm_record_settings *settings, char out[PATH_MAX
     PLM_TRY(write_into(folder, "plimsoll_record.py", plm__plimsoll_record_py,
                        plm__plimsoll_record_py_bytes));
     PLM_TRY(write_into(folder, "sitecustomize.py", sitecustomize, sizeof sitecustomize - 1));
-    return realpath(settings->out, out) ? PLM_OK : plm_file_failed("find", settings->out);
+    return realpath(settings->out, out) ? PLM_OK : plm__file_failed("find", settings->out);
 }
 
 static bool begins(const char *text, const char *prefix)
@@ -72,20 +72,20 @@ static bool begins(const char *text, const char *prefix)
 static int64_t add_variables(const plm_record_settings *settings, const char *out,
                              const char *python_path, plm_text *text)
 {
-    plm_text_add(text, "%s%s/python%s%s%c", path_prefix, out, *python_path ? ":" : "", python_path,
-                 0);
-    plm_text_add(text, "%sOUT=%s%c", own_prefix, out, 0);
-    plm_text_add(text, "%sENTRIES=%lld%c", own_prefix, (long long)settings->entries, 0);
-    plm_text_add(text, "%sSTACKS=%s%c", own_prefix, settings->stacks, 0);
-    plm_text_add(text, "%sSIGNAL=%s%c", own_prefix, settings->signal, 0);
-    plm_text_add(text, "%sPID=%ld%c", own_prefix, (long)getpid(), 0);
+    plm__text_add(text, "%s%s/python%s%s%c", path_prefix, out, *python_path ? ":" : "", python_path,
+                  0);
+    plm__text_add(text, "%sOUT=%s%c", own_prefix, out, 0);
+    plm__text_add(text, "%sENTRIES=%lld%c", own_prefix, (long long)settings->entries, 0);
+    plm__text_add(text, "%sSTACKS=%s%c", own_prefix, settings->stacks, 0);
+    plm__text_add(text, "%sSIGNAL=%s%c", own_prefix, settings->signal, 0);
+    plm__text_add(text, "%sPID=%ld%c", own_prefix, (long)getpid(), 0);
     int64_t count = 6;
     if (settings->at_step) {
-        plm_text_add(text, "%sAT_STEP=%lld%c", own_prefix, (long long)settings->at_step, 0);
+        plm__text_add(text, "%sAT_STEP=%lld%c", own_prefix, (long long)settings->at_step, 0);
         count++;
     }
     if (settings->on_exit) {
-        plm_text_add(text, "%sON_EXIT=1%c", own_prefix, 0);
+        plm__text_add(text, "%sON_EXIT=1%c", own_prefix, 0);
         count++;
     }
     return count;
@@ -100,7 +100,7 @@ static plm_status join(char *const *environment, const plm_text *added, int64_t 
         old_count++;
     size_t pointer_bytes = (size_t)(old_count + added_count + 1) * sizeof(char *);
     char **items = NULL;
-    PLM_TRY(plm_host_alloc(pointer_bytes + (size_t)added->count, &items));
+    PLM_TRY(plm__host_alloc(pointer_bytes + (size_t)added->count, &items));
     int64_t count = 0;
     for (int64_t i = 0; i < old_count; i++)
         if (!begins(environment[i], own_prefix) && !begins(environment[i], path_prefix))
@@ -129,14 +129,14 @@ plm_status plm_record_prepare(const plm_record_settings *settings, char *const *
             python_path = *item + strlen(path_prefix);
     plm_text text = {0};
     int64_t count = add_variables(settings, out, python_path, &text);
-    plm_status status = plm_text_status(&text);
+    plm_status status = plm__text_status(&text);
     if (status == PLM_OK)
         status = join(environment, &text, count, prepared);
-    plm_text_fini(&text);
+    plm__text_fini(&text);
     return status;
 }
 
 void plm_record_environment_free(char **prepared)
 {
-    plm_host_free(prepared);
+    plm__host_free(prepared);
 }

@@ -49,9 +49,9 @@ static plm_status ask(replay_run *run, const plm_event *event, plm_pool_grant *g
     plm_pool_request request = {
         .bytes = event->bytes_asked,
         .stream = plm_snapshot_stream(run->job->snapshot, event->queue),
-        .private_pool = plm_start_pool(&run->start, run->job->snapshot, run->device, event),
+        .private_pool = plm__start_pool(&run->start, run->job->snapshot, run->device, event),
     };
-    return plm_pool_alloc(run->pool, &request, grant);
+    return plm__pool_alloc(run->pool, &request, grant);
 }
 
 /*
@@ -63,13 +63,13 @@ static plm_status ask_as_recorded(replay_run *run, int64_t i, bool fails, plm_po
 {
     plm_recorded_driver *driver = &run->driver;
     plm_pool_stats before = *run->stats;
-    plm_recorded_driver_look(driver, run->window, i, fails);
+    plm__recorded_driver_look(driver, run->window, i, fails);
     PLM_TRY(ask(run, &run->events[i], grant));
-    if (driver->was_asked || !plm_recorded_driver_releases(driver))
+    if (driver->was_asked || !plm__recorded_driver_releases(driver))
         return PLM_OK;
-    PLM_TRY(plm_pool_free(run->pool, grant->address, NULL));
+    PLM_TRY(plm__pool_free(run->pool, grant->address, NULL));
     *run->stats = before;
-    PLM_TRY(plm_pool_empty_cache(run->pool));
+    PLM_TRY(plm__pool_empty_cache(run->pool));
     return ask(run, &run->events[i], grant);
 }
 
@@ -85,7 +85,7 @@ static plm_status ask_at(replay_run *run, int64_t i, bool fails, plm_pool_grant 
  */
 static plm_status correct_guess(replay_run *run, const plm_event *event, plm_pool_grant grant)
 {
-    size_t rounded = plm_pool_round_bytes(&run->job->settings, event->bytes_asked);
+    size_t rounded = plm__pool_round_bytes(&run->job->settings, event->bytes_asked);
     for (int64_t i = 0; i + 1 < run->start.blocks.count; i++) {
         const plm_pool_block *block = &run->start.blocks.items[i], *behind = block + 1;
         if (behind->address != grant.address || behind->state != PLM_POOL_BLOCK_FREE ||
@@ -97,7 +97,8 @@ static plm_status correct_guess(replay_run *run, const plm_event *event, plm_poo
                 run->addresses[number] == 0)
                 continue;
             if (!run->sizes)
-                PLM_TRY(plm_host_alloc((size_t)run->block_count * sizeof *run->sizes, &run->sizes));
+                PLM_TRY(
+                    plm__host_alloc((size_t)run->block_count * sizeof *run->sizes, &run->sizes));
             run->sizes[number] = block->bytes + (behind->bytes - rounded) + PLM_POOL_BLOCK_BYTES;
             run->is_wrong = true;
         }
@@ -136,7 +137,7 @@ static plm_status replay_failure(replay_run *run, int64_t i)
         return PLM_OK;
     plm_status status = ask_at(run, i, true, &grant);
     if (status == PLM_OK)
-        return plm_pool_free(run->pool, grant.address, NULL);
+        return plm__pool_free(run->pool, grant.address, NULL);
     if (status != PLM_ERROR_DEVICE_MEMORY)
         return status;
     run->result->oom++;
@@ -154,13 +155,13 @@ static plm_status let_go(replay_run *run, const plm_event *event, bool stays_pen
         return PLM_OK;
     if (stays_pending) {
         uint64_t other = plm_snapshot_stream(run->job->snapshot, event->queue) + 1;
-        PLM_TRY(plm_pool_record_stream(run->pool, address, other));
+        PLM_TRY(plm__pool_record_stream(run->pool, address, other));
         run->pending_count++;
         run->pending_since[event->block] = run->stats->num_sync_all_streams + 1;
     } else {
         run->addresses[event->block] = 0;
     }
-    return plm_pool_free(run->pool, address, NULL);
+    return plm__pool_free(run->pool, address, NULL);
 }
 
 static plm_status replay_request_to_free(replay_run *run, int64_t i)
@@ -179,7 +180,7 @@ static plm_status end_pending(replay_run *run, int64_t block, bool completes)
     run->addresses[block] = 0;
     run->pending_since[block] = 0;
     run->pending_count--;
-    return completes ? plm_pool_complete(run->pool, address) : PLM_OK;
+    return completes ? plm__pool_complete(run->pool, address) : PLM_OK;
 }
 
 static bool is_release(const plm_event *event)
@@ -248,12 +249,12 @@ static plm_status replay_releases(replay_run *run, int64_t *i)
     int64_t first = *i, end = first;
     for (; end < run->count && is_release(&run->events[end]); end++)
         if (run->events[end].pool != 0) /* only of a pool that nobody allocates from any more */
-            plm_pool_release_private(run->pool, run->events[end].pool);
+            plm__pool_release_private(run->pool, run->events[end].pool);
     *i = end - 1;
     if (may_be_of_request(run, first, end))
         return PLM_OK;
-    plm_recorded_driver_look(&run->driver, first, end, false);
-    PLM_TRY(plm_pool_empty_cache(run->pool));
+    plm__recorded_driver_look(&run->driver, first, end, false);
+    PLM_TRY(plm__pool_empty_cache(run->pool));
     run->window = end;
     return PLM_OK;
 }
@@ -295,7 +296,7 @@ static plm_status adopt_start(replay_run *run)
     const plm_start *start = &run->start;
     run->driver.start = start->blocks.items;
     run->driver.start_count = start->blocks.count;
-    PLM_TRY(plm_pool_adopt(run->pool, start->blocks.items, start->blocks.count));
+    PLM_TRY(plm__pool_adopt(run->pool, start->blocks.items, start->blocks.count));
     for (int64_t i = 0, held = 0; i < start->blocks.count; i++) {
         const plm_pool_block *block = &start->blocks.items[i];
         if (block->state != PLM_POOL_BLOCK_LIVE && block->state != PLM_POOL_BLOCK_PENDING)
@@ -312,7 +313,7 @@ static plm_status adopt_start(replay_run *run)
         if (run->job->taken)
             run->job->taken[number] = block->bytes;
     }
-    plm_pool_stats_reset_peaks(run->stats);
+    plm__pool_stats_reset_peaks(run->stats);
     return PLM_OK;
 }
 
@@ -387,7 +388,7 @@ static plm_status fill_result(replay_run *run)
     segment_check check = {.recorded = segments ? segments + run->device->segment : NULL,
                            .count = run->device->segment_count,
                            .same = true};
-    PLM_TRY(plm_pool_walk(run->pool, see_block, &check));
+    PLM_TRY(plm__pool_walk(run->pool, see_block, &check));
     end_piece(&check);
     const plm_pool_stat *allocated = &run->stats->of[PLM_POOL_ALLOCATED_BYTES][PLM_POOL_ALL];
     const plm_pool_stat *reserved = &run->stats->of[PLM_POOL_RESERVED_BYTES][PLM_POOL_ALL];
@@ -409,17 +410,17 @@ static plm_status prepare(replay_run *run)
     const plm_replay_job *job = run->job;
     bool is_limited = job->capacity_bytes > 0 && job->capacity_bytes < NO_LIMIT;
     size_t capacity = is_limited ? job->capacity_bytes : NO_LIMIT;
-    run->block_count = plm_trace_block_count(run->device->trace);
+    run->block_count = plm__trace_block_count(run->device->trace);
     size_t numbers = (size_t)run->block_count * sizeof *run->addresses;
-    PLM_TRY(plm_host_alloc(numbers, &run->addresses));
-    PLM_TRY(plm_host_alloc(numbers, &run->pending_since));
-    PLM_TRY(plm_start_create(job->snapshot, run->device, &job->settings, capacity, run->sizes,
-                             &run->start));
-    plm_recorded_driver_init(&run->driver, run->events, capacity);
-    plm_space_init(&run->space, capacity);
+    PLM_TRY(plm__host_alloc(numbers, &run->addresses));
+    PLM_TRY(plm__host_alloc(numbers, &run->pending_since));
+    PLM_TRY(plm__start_create(job->snapshot, run->device, &job->settings, capacity, run->sizes,
+                              &run->start));
+    plm__recorded_driver_init(&run->driver, run->events, capacity);
+    plm__space_init(&run->space, capacity);
     plm_source *source = job->as_recorded ? &run->driver.source : &run->space.source;
-    PLM_TRY(plm_pool_create(job->policy, source, &job->settings, &run->pool));
-    run->stats = plm_pool_statistics(run->pool);
+    PLM_TRY(plm__pool_create(job->policy, source, &job->settings, &run->pool));
+    run->stats = plm__pool_statistics(run->pool);
     return PLM_OK;
 }
 
@@ -436,12 +437,12 @@ static plm_status run_once(replay_run *run, plm_replay_result *result)
     PLM_TRY_DONE(replay_events(run));
     PLM_TRY_DONE(fill_result(run));
 done:
-    plm_pool_destroy(run->pool);
+    plm__pool_destroy(run->pool);
     run->pool = NULL;
-    plm_space_fini(&run->space);
-    plm_start_fini(&run->start);
-    plm_host_free(run->pending_since);
-    plm_host_free(run->addresses);
+    plm__space_fini(&run->space);
+    plm__start_fini(&run->start);
+    plm__host_free(run->pending_since);
+    plm__host_free(run->addresses);
     run->pending_since = NULL;
     run->addresses = NULL;
     return status;
@@ -457,7 +458,7 @@ static void forget_run(const replay_run *run)
         job->restarts(job->context);
 }
 
-plm_status plm_replay_job_run(const plm_replay_job *job, plm_replay_result *result)
+plm_status plm__replay_job_run(const plm_replay_job *job, plm_replay_result *result)
 {
     int64_t count, owner_count;
     const plm_snapshot_device *device = &plm_snapshot_devices(job->snapshot, &count)[job->device];
@@ -475,6 +476,6 @@ plm_status plm_replay_job_run(const plm_replay_job *job, plm_replay_result *resu
     } while (status == PLM_OK && run.is_wrong);
     if (status == PLM_OK)
         *result = found;
-    plm_host_free(run.sizes);
+    plm__host_free(run.sizes);
     return status;
 }

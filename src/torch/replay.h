@@ -30,10 +30,10 @@ typedef struct plm_replay_job {
 } plm_replay_job;
 
 /* *settings = what was in force, from the settings and the segments of the recording. */
-plm_pool_settings plm_replay_recorded_settings(const plm_snapshot *snapshot,
-                                               const plm_snapshot_device *device);
+plm_pool_settings plm__replay_recorded_settings(const plm_snapshot *snapshot,
+                                                const plm_snapshot_device *device);
 
 /* Runs a job; *result is filled but for its name. Fails like plm_replay_run. */
-PLM_MUST_USE plm_status plm_replay_job_run(const plm_replay_job *job, plm_replay_result *result);
+PLM_MUST_USE plm_status plm__replay_job_run(const plm_replay_job *job, plm_replay_result *result);
 
 #endif

@@ -37,26 +37,26 @@ static void infer_large_segment(const plm_snapshot_device *device, plm_pool_sett
         if (segment->kind != PLM_EVENT_SEGMENT_ALLOC || block->kind != PLM_EVENT_BLOCK_ALLOC ||
             block->bytes_asked >= PLM_POOL_MEDIUM_BYTES)
             continue;
-        size_t rounded = plm_pool_round_bytes(settings, block->bytes_asked);
+        size_t rounded = plm__pool_round_bytes(settings, block->bytes_asked);
         if (rounded <= PLM_POOL_SMALL_BYTES || rounded >= PLM_POOL_MEDIUM_BYTES)
             continue;
         plm_pool_settings tried = *settings;
         tried.large_segment_bytes = segment->bytes_asked;
-        if (plm_pool_settings_check(&tried) == PLM_OK)
+        if (plm__pool_settings_check(&tried) == PLM_OK)
             *settings = tried;
         return;
     }
 }
 
-plm_pool_settings plm_replay_recorded_settings(const plm_snapshot *snapshot,
-                                               const plm_snapshot_device *device)
+plm_pool_settings plm__replay_recorded_settings(const plm_snapshot *snapshot,
+                                                const plm_snapshot_device *device)
 {
     const plm_snapshot_settings *recorded = plm_snapshot_get_settings(snapshot);
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     plm_pool_settings plain = settings;
     if (recorded->recorded) {
         /* A text of a newer version may be beyond us; what it set is there in numbers too. */
-        (void)!plm_torch_settings_parse(recorded->text, &settings);
+        (void)!plm__torch_settings_parse(recorded->text, &settings);
         settings.backend = PLM_POOL_BACKEND_NATIVE;
         settings.max_split_bytes = recorded->max_split_bytes;
         settings.garbage_threshold = recorded->garbage_collection_threshold;
@@ -64,7 +64,7 @@ plm_pool_settings plm_replay_recorded_settings(const plm_snapshot *snapshot,
         settings.release_lock_on_malloc = recorded->release_lock_on_malloc;
         for (int i = 0; i < PLM_POOL_INTERVALS; i++)
             settings.divisions[i] = recorded->roundup_power2_divisions[i];
-        if (plm_pool_settings_check(&settings) != PLM_OK)
+        if (plm__pool_settings_check(&settings) != PLM_OK)
             settings = plain;
     }
     infer_large_segment(device, &settings);
@@ -83,19 +83,19 @@ static plm_status name_case(const plm_replay_case *wanted, const plm_pool_settin
         return PLM_OK;
     }
     plm_text text = {0};
-    plm_torch_settings_print(settings, &text);
-    plm_status status = plm_text_status(&text);
+    plm__torch_settings_print(settings, &text);
+    plm_status status = plm__text_status(&text);
     if (status == PLM_OK)
         snprintf(name, PLM_REPLAY_NAME, "%s%s", wanted->settings ? "" : "recorded settings: ",
                  text.count > 0 ? text.items : "defaults");
-    plm_text_fini(&text);
+    plm__text_fini(&text);
     return status;
 }
 
 static plm_status run_bound(const plm_snapshot_device *device, plm_replay_result *result)
 {
     size_t bytes;
-    PLM_TRY(plm_pool_bump(device->trace, NULL, &bytes));
+    PLM_TRY(plm__pool_bump(device->trace, NULL, &bytes));
     *result = (plm_replay_result){
         .policy = PLM_REPLAY_BOUND, .reserved_peak_bytes = bytes, .allocated_peak_bytes = bytes};
     return PLM_OK;
@@ -111,15 +111,15 @@ static plm_status run_case(const plm_snapshot *snapshot, int64_t device,
         return run_bound(&devices[device], result);
     job->policy = wanted->policy == PLM_REPLAY_MAPPED ? PLM_POOL_MAPPED : PLM_POOL_CACHING;
     job->as_recorded = wanted->policy == PLM_REPLAY_CACHING && !wanted->settings;
-    job->settings = job->as_recorded ? plm_replay_recorded_settings(snapshot, &devices[device])
-                                     : plm_pool_settings_default();
+    job->settings = job->as_recorded ? plm__replay_recorded_settings(snapshot, &devices[device])
+                                     : plm__pool_settings_default();
     if (wanted->settings)
-        PLM_TRY(plm_torch_settings_parse(wanted->settings, &job->settings));
+        PLM_TRY(plm__torch_settings_parse(wanted->settings, &job->settings));
     PLM_FAIL_IF(
         job->settings.backend != PLM_POOL_BACKEND_NATIVE, PLM_ERROR_UNSUPPORTED,
         "backend:cudaMallocAsync is the driver's own pool, whose rules are not known; wanted "
         "settings of backend:native");
-    return plm_replay_job_run(job, result);
+    return plm__replay_job_run(job, result);
 }
 
 plm_status plm_replay_run(const plm_snapshot *snapshot, int64_t device,
@@ -193,7 +193,7 @@ void plm_replay_sort(plm_replay_result *results, int64_t count)
 static void write_taken(plm_trace *trace, const size_t *taken)
 {
     int64_t count;
-    plm_event *events = plm_trace_change_events(trace, &count);
+    plm_event *events = plm__trace_change_events(trace, &count);
     for (int64_t i = 0; i < count; i++)
         if (events[i].block >= 0 && taken[events[i].block] > 0)
             events[i].bytes_taken = taken[events[i].block];
@@ -203,23 +203,23 @@ plm_status plm_replay_fill_taken(plm_snapshot *snapshot, int64_t device, plm_rep
 {
     int64_t count;
     const plm_snapshot_device *found = &plm_snapshot_devices(snapshot, &count)[device];
-    plm_trace *trace = plm_snapshot_trace(snapshot, device);
+    plm_trace *trace = plm__snapshot_trace(snapshot, device);
     plm_replay_result replayed;
     size_t *taken = NULL;
-    PLM_TRY(plm_host_alloc((size_t)(plm_trace_block_count(trace) + 1) * sizeof *taken, &taken));
+    PLM_TRY(plm__host_alloc((size_t)(plm__trace_block_count(trace) + 1) * sizeof *taken, &taken));
     plm_replay_case recorded = {.policy = PLM_REPLAY_CACHING};
     plm_replay_job job = {.snapshot = snapshot,
                           .device = device,
                           .as_recorded = true,
-                          .settings = plm_replay_recorded_settings(snapshot, found),
+                          .settings = plm__replay_recorded_settings(snapshot, found),
                           .taken = taken};
     plm_status status;
-    PLM_TRY_DONE(plm_replay_job_run(&job, &replayed));
+    PLM_TRY_DONE(plm__replay_job_run(&job, &replayed));
     PLM_TRY_DONE(name_case(&recorded, &job.settings, replayed.name));
     write_taken(trace, taken);
     if (result)
         *result = replayed;
 done:
-    plm_host_free(taken);
+    plm__host_free(taken);
     return status;
 }

@@ -117,7 +117,7 @@ static plm_status read_count(settings_lexer *lexer, const char *key, size_t most
 static plm_status read_real(settings_lexer *lexer, const char *key, double *real)
 {
     char *end;
-    double value = plm_number_read(lexer->token, &end);
+    double value = plm__number_read(lexer->token, &end);
     PLM_FAIL_IF(end == lexer->token || *end || !(value > 0.0 && value <= 1.0), PLM_ERROR_FORMAT,
                 "allocator settings: %s: '%s' is not between 0 and 1", key, lexer->token);
     *real = value;
@@ -255,9 +255,9 @@ static plm_status read_item(settings_lexer *lexer, plm_pool_settings *settings)
     return read_value(lexer, key, settings);
 }
 
-plm_status plm_torch_settings_parse(const char *text, plm_pool_settings *settings)
+plm_status plm__torch_settings_parse(const char *text, plm_pool_settings *settings)
 {
-    plm_pool_settings defaults = plm_pool_settings_default(), read = *settings;
+    plm_pool_settings defaults = plm__pool_settings_default(), read = *settings;
     read.max_split_bytes = defaults.max_split_bytes;
     read.garbage_threshold = defaults.garbage_threshold;
     memcpy(read.divisions, defaults.divisions, sizeof read.divisions);
@@ -268,7 +268,7 @@ plm_status plm_torch_settings_parse(const char *text, plm_pool_settings *setting
         if (!at_end(&lexer))
             PLM_TRY(expect(&lexer, ',', "between two items"));
     }
-    PLM_TRY(plm_pool_settings_check(&read));
+    PLM_TRY(plm__pool_settings_check(&read));
     *settings = read;
     return PLM_OK;
 }
@@ -282,7 +282,7 @@ static void print_divisions(const uint32_t *divisions, plm_text *text)
     for (int i = 1; i < PLM_POOL_INTERVALS; i++)
         is_uniform = is_uniform && divisions[i] == divisions[0];
     if (is_uniform) {
-        plm_text_add(text, "%u", divisions[0]);
+        plm__text_add(text, "%u", divisions[0]);
         return;
     }
     int last = PLM_POOL_INTERVALS - 1; /* from here on all are the same */
@@ -292,32 +292,32 @@ static void print_divisions(const uint32_t *divisions, plm_text *text)
     while (divisions[first + 1] == divisions[0])
         first++;
     for (int i = first; i < last; i++)
-        plm_text_add(text, "%s%u:%u", i == first ? "[" : ",", 1u << i, divisions[i]);
-    plm_text_add(text, ",>:%u]", divisions[last]);
+        plm__text_add(text, "%s%u:%u", i == first ? "[" : ",", 1u << i, divisions[i]);
+    plm__text_add(text, ",>:%u]", divisions[last]);
 }
 
 static void print_value(key_kind kind, const void *field, plm_text *text)
 {
     switch (kind) {
     case KEY_BACKEND:
-        plm_text_add(text, "%s",
-                     *(const plm_pool_backend *)field == PLM_POOL_BACKEND_ASYNC ? "cudaMallocAsync"
-                                                                                : "native");
+        plm__text_add(text, "%s",
+                      *(const plm_pool_backend *)field == PLM_POOL_BACKEND_ASYNC ? "cudaMallocAsync"
+                                                                                 : "native");
         return;
     case KEY_MEBIBYTES:
-        plm_text_add(text, "%zu", *(const size_t *)field / MEBIBYTE);
+        plm__text_add(text, "%zu", *(const size_t *)field / MEBIBYTE);
         return;
     case KEY_BYTES:
-        plm_text_add(text, "%zu", *(const size_t *)field);
+        plm__text_add(text, "%zu", *(const size_t *)field);
         return;
     case KEY_REAL:
-        plm_text_add(text, "%.17g", *(const double *)field);
+        plm__text_add(text, "%.17g", *(const double *)field);
         return;
     case KEY_BOOL:
-        plm_text_add(text, "%s", *(const bool *)field ? "True" : "False");
+        plm__text_add(text, "%s", *(const bool *)field ? "True" : "False");
         return;
     case KEY_COUNT:
-        plm_text_add(text, "%u", *(const uint32_t *)field);
+        plm__text_add(text, "%u", *(const uint32_t *)field);
         return;
     case KEY_DIVISIONS:
         print_divisions(field, text);
@@ -337,16 +337,16 @@ static size_t value_bytes(key_kind kind)
     return bytes[kind];
 }
 
-void plm_torch_settings_print(const plm_pool_settings *settings, plm_text *text)
+void plm__torch_settings_print(const plm_pool_settings *settings, plm_text *text)
 {
-    plm_pool_settings defaults = plm_pool_settings_default();
+    plm_pool_settings defaults = plm__pool_settings_default();
     const char *comma = "";
     for (int key = 0; key < KEYS; key++) {
         const char *field = (const char *)settings + keys[key].offset;
         const char *usual = (const char *)&defaults + keys[key].offset;
         if (memcmp(field, usual, value_bytes(keys[key].kind)) == 0)
             continue;
-        plm_text_add(text, "%s%s:", comma, keys[key].name);
+        plm__text_add(text, "%s%s:", comma, keys[key].name);
         print_value(keys[key].kind, field, text);
         comma = ",";
     }

@@ -21,12 +21,12 @@
  * PLM_ERROR_ARGUMENT for a value outside its range, names the key at fault; *settings is then as it
  * was.
  */
-PLM_MUST_USE plm_status plm_torch_settings_parse(const char *text, plm_pool_settings *settings);
+PLM_MUST_USE plm_status plm__torch_settings_parse(const char *text, plm_pool_settings *settings);
 
 /*
  * Appends the shortest string that gives these settings from the defaults: keys in a fixed order,
  * those at their default left out, "" for the defaults.
  */
-void plm_torch_settings_print(const plm_pool_settings *settings, plm_text *text);
+void plm__torch_settings_print(const plm_pool_settings *settings, plm_text *text);
 
 #endif

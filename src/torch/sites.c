@@ -29,7 +29,7 @@ static plm_status group_of(plm_intern *keys, const plm_owner *owners, const plm_
     if (key.site == 0 && !key.is_older && sites->count < SITES_MAX)
         key.bytes = event->bytes_asked;
     uint32_t number;
-    PLM_TRY(plm_intern_add(keys, (const char *)&key, sizeof key, &number));
+    PLM_TRY(plm__intern_add(keys, (const char *)&key, sizeof key, &number));
     if ((int64_t)number > sites->count)
         PLM_TRY(PLM_ARRAY_PUSH(
             sites, (plm_site){.site = key.site, .is_older = key.is_older, .owner = event->owner}));
@@ -44,7 +44,7 @@ static plm_status make_groups(plm_findings *findings, site_list *sites)
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
     const plm_owner *owners = plm_trace_owners(findings->device->trace, &owner_count);
     plm_intern keys;
-    PLM_TRY(plm_intern_init(&keys));
+    PLM_TRY(plm__intern_init(&keys));
     plm_status status = PLM_OK;
     for (int64_t i = 0; i < count && status == PLM_OK; i++) {
         if (events[i].kind != PLM_EVENT_BLOCK_ALLOC)
@@ -60,7 +60,7 @@ static plm_status make_groups(plm_findings *findings, site_list *sites)
             site->each_bytes = events[i].bytes_taken;
         findings->has_stacks |= site->site != 0 && i >= findings->device->carried_in;
     }
-    plm_intern_fini(&keys);
+    plm__intern_fini(&keys);
     return status;
 }
 
@@ -106,8 +106,8 @@ static plm_status rank_sites(plm_findings *findings, site_list *sites)
     int32_t *places = NULL;
     plm_status status;
     size_t count = (size_t)sites->count + 1;
-    PLM_TRY_DONE(plm_host_alloc(count * sizeof *ranked, &ranked));
-    PLM_TRY_DONE(plm_host_alloc(count * sizeof *places, &places));
+    PLM_TRY_DONE(plm__host_alloc(count * sizeof *ranked, &ranked));
+    PLM_TRY_DONE(plm__host_alloc(count * sizeof *places, &places));
     for (int32_t i = 0; i < sites->count; i++)
         ranked[i] = (ranked_site){sites->items[i], i};
     qsort(ranked, (size_t)sites->count, sizeof *ranked, most_first);
@@ -119,20 +119,20 @@ static plm_status rank_sites(plm_findings *findings, site_list *sites)
         if (findings->site_of_block[i] >= 0)
             findings->site_of_block[i] = places[findings->site_of_block[i]];
 done:
-    plm_host_free(ranked);
-    plm_host_free(places);
+    plm__host_free(ranked);
+    plm__host_free(places);
     return status;
 }
 
-plm_status plm_find_sites(plm_findings *findings)
+plm_status plm__find_sites(plm_findings *findings)
 {
     const plm_trace *trace = findings->device->trace;
     site_list sites = {0};
     plm_status status;
-    findings->block_count = plm_trace_block_count(trace);
+    findings->block_count = plm__trace_block_count(trace);
     findings->peak_event = plm_trace_find_peak(trace).event;
     size_t bytes = ((size_t)findings->block_count + 1) * sizeof *findings->site_of_block;
-    PLM_TRY_DONE(plm_host_alloc(bytes, &findings->site_of_block));
+    PLM_TRY_DONE(plm__host_alloc(bytes, &findings->site_of_block));
     memset(findings->site_of_block, 0xff, bytes);
     PLM_TRY_DONE(make_groups(findings, &sites));
     sum_groups(findings, sites.items, sites.count);
@@ -141,15 +141,15 @@ plm_status plm_find_sites(plm_findings *findings)
     findings->site_count = sites.count;
     sites.items = NULL;
 done:
-    plm_host_free(sites.items);
+    plm__host_free(sites.items);
     return status;
 }
 
-plm_status plm_find_births(const plm_findings *findings, int64_t **births)
+plm_status plm__find_births(const plm_findings *findings, int64_t **births)
 {
     int64_t count, *found = NULL;
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
-    PLM_TRY(plm_host_alloc(((size_t)findings->block_count + 1) * sizeof *found, &found));
+    PLM_TRY(plm__host_alloc(((size_t)findings->block_count + 1) * sizeof *found, &found));
     for (int64_t i = 0; i < count; i++)
         if (events[i].kind == PLM_EVENT_BLOCK_ALLOC)
             found[events[i].block] = i + 1;

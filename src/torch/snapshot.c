@@ -61,8 +61,8 @@ enum { BLOCK_PLACED = -2 }; /* plm_snapshot_block.block of one that a segment ha
 static bool is_fresh_run(const assembly *work, const plm_value *blocks)
 {
     plm_run run;
-    if (!plm_document_run(&work->document, blocks, 0, &run) ||
-        run.count != plm_document_count(&work->document, blocks) ||
+    if (!plm__document_run(&work->document, blocks, 0, &run) ||
+        run.count != plm__document_count(&work->document, blocks) ||
         run.first.kind != (uint32_t)PLM_FOLDED_BLOCK)
         return false;
     for (int64_t k = 0; k < run.count; k++)
@@ -80,9 +80,9 @@ static plm_status place_blocks(assembly *work, const plm_value *blocks,
                 work->name);
     bool fresh = is_fresh_run(work, blocks);
     plm_run run;
-    segment->block_count = plm_document_count(&work->document, blocks);
+    segment->block_count = plm__document_count(&work->document, blocks);
     segment->block = work->store.blocks.count;
-    for (int64_t i = 0; plm_document_run(&work->document, blocks, i, &run); i++) {
+    for (int64_t i = 0; plm__document_run(&work->document, blocks, i, &run); i++) {
         PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_BLOCK, PLM_ERROR_FORMAT,
                     "'%s' is no snapshot: a segment holds something that is no block", work->name);
         if (fresh)
@@ -104,12 +104,12 @@ static plm_status fill_segment(plm_snapshot_segment *segment, plm_snapshot_block
         plm_snapshot_block *block = &blocks[segment->block + i];
         if (block->address == 0)
             block->address = segment->address + total;
-        PLM_TRY(plm_add_bytes(total, block->bytes, &total));
+        PLM_TRY(plm__add_bytes(total, block->bytes, &total));
         if (block->state == PLM_BLOCK_ALLOCATED)
             allocated += block->bytes; /* no more than the total, which fits */
         if (block->state != PLM_BLOCK_INACTIVE) {
             active += block->bytes;
-            PLM_TRY(plm_add_bytes(asked, block->bytes_asked, &asked));
+            PLM_TRY(plm__add_bytes(asked, block->bytes_asked, &asked));
         }
     }
     if (segment->bytes == SIZE_MAX)
@@ -135,7 +135,7 @@ static plm_status assemble_segments(assembly *work, const plm_value *list)
 {
     plm_snapshot *snapshot = work->snapshot;
     plm_run run;
-    for (int64_t i = 0; plm_document_run(&work->document, list, i, &run); i++) {
+    for (int64_t i = 0; plm__document_run(&work->document, list, i, &run); i++) {
         PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_SEGMENT, PLM_ERROR_FORMAT,
                     "'%s' is no snapshot: among its segments stands something that is none",
                     work->name);
@@ -160,24 +160,24 @@ static plm_status sum_state(const plm_snapshot *snapshot, const plm_snapshot_blo
 {
     for (int64_t s = 0; s < device->segment_count; s++) {
         const plm_snapshot_segment *segment = &snapshot->segments.items[device->segment + s];
-        PLM_TRY(plm_add_bytes(device->allocated_bytes, segment->allocated_bytes,
-                              &device->allocated_bytes));
-        PLM_TRY(plm_add_bytes(device->active_bytes, segment->active_bytes, &device->active_bytes));
-        PLM_TRY(plm_add_bytes(device->asked_bytes, segment->asked_bytes, &device->asked_bytes));
-        PLM_TRY(plm_add_bytes(device->reserved_bytes, segment->bytes, &device->reserved_bytes));
+        PLM_TRY(plm__add_bytes(device->allocated_bytes, segment->allocated_bytes,
+                               &device->allocated_bytes));
+        PLM_TRY(plm__add_bytes(device->active_bytes, segment->active_bytes, &device->active_bytes));
+        PLM_TRY(plm__add_bytes(device->asked_bytes, segment->asked_bytes, &device->asked_bytes));
+        PLM_TRY(plm__add_bytes(device->reserved_bytes, segment->bytes, &device->reserved_bytes));
         bool split = segment->block_count > 1 && !segment->expandable;
         for (int64_t i = 0; i < segment->block_count; i++) {
             const plm_snapshot_block *block = &blocks[segment->block + i];
             if (block->state == PLM_BLOCK_PENDING_FREE) {
                 device->pending_free_blocks++;
-                PLM_TRY(plm_add_bytes(device->pending_free_bytes, block->bytes,
-                                      &device->pending_free_bytes));
+                PLM_TRY(plm__add_bytes(device->pending_free_bytes, block->bytes,
+                                       &device->pending_free_bytes));
             }
             if (block->state != PLM_BLOCK_INACTIVE)
                 continue;
             if (split)
-                PLM_TRY(plm_add_bytes(device->inactive_split_bytes, block->bytes,
-                                      &device->inactive_split_bytes));
+                PLM_TRY(plm__add_bytes(device->inactive_split_bytes, block->bytes,
+                                       &device->inactive_split_bytes));
             if (block->bytes > device->largest_free_bytes)
                 device->largest_free_bytes = block->bytes;
         }
@@ -193,7 +193,7 @@ static plm_status add_device(assembly *work, int32_t number, plm_value entries, 
            snapshot->segments.items[*segment].device == number)
         ++*segment;
     device.segment_count = *segment - device.segment;
-    device.trace_entries = plm_document_count(&work->document, &entries);
+    device.trace_entries = plm__document_count(&work->document, &entries);
     if (device.segment_count == 0 && device.trace_entries == 0)
         return PLM_OK;
     PLM_FAIL_IF(number > UINT16_MAX, PLM_ERROR_UNSUPPORTED, "'%s' has more than %d devices",
@@ -206,9 +206,9 @@ static plm_status add_device(assembly *work, int32_t number, plm_value entries, 
 static plm_status assemble_devices(assembly *work, const plm_value *traces)
 {
     const plm_snapshot *snapshot = work->snapshot;
-    int64_t segment = 0, number = 0, trace_count = plm_document_count(&work->document, traces);
+    int64_t segment = 0, number = 0, trace_count = plm__document_count(&work->document, traces);
     plm_run run;
-    for (int64_t i = 0; plm_document_run(&work->document, traces, i, &run); i++, number++) {
+    for (int64_t i = 0; plm__document_run(&work->document, traces, i, &run); i++, number++) {
         PLM_FAIL_IF(run.first.kind != PLM_VALUE_LIST && run.first.kind != PLM_VALUE_EMPTY_LIST,
                     PLM_ERROR_FORMAT, "'%s' is no snapshot: a device's trace is no list",
                     work->name);
@@ -230,10 +230,10 @@ static bool events_are_parted(const assembly *work)
     uint64_t next = 0;
     for (int64_t i = 0; i < work->entries.count; i++) {
         plm_run run;
-        if (!plm_document_run(&work->document, &work->entries.items[i], 0, &run))
+        if (!plm__document_run(&work->document, &work->entries.items[i], 0, &run))
             continue;
         if (run.first.kind != (uint32_t)PLM_FOLDED_EVENT || run.first.index != next ||
-            run.count != plm_document_count(&work->document, &work->entries.items[i]))
+            run.count != plm__document_count(&work->document, &work->entries.items[i]))
             return false;
         next += (uint64_t)run.count;
     }
@@ -243,8 +243,8 @@ static bool events_are_parted(const assembly *work)
 static plm_status copy_events(assembly *work, const plm_value *entries, plm_history_events *events)
 {
     plm_run run;
-    PLM_TRY(PLM_ARRAY_RESERVE(events, plm_document_count(&work->document, entries)));
-    for (int64_t i = 0; plm_document_run(&work->document, entries, i, &run); i++) {
+    PLM_TRY(PLM_ARRAY_RESERVE(events, plm__document_count(&work->document, entries)));
+    for (int64_t i = 0; plm__document_run(&work->document, entries, i, &run); i++) {
         PLM_FAIL_IF(run.first.kind != (uint32_t)PLM_FOLDED_EVENT, PLM_ERROR_FORMAT,
                     "'%s' is no snapshot: in a device's trace stands something that is no entry",
                     work->name);
@@ -259,7 +259,7 @@ static plm_status copy_events(assembly *work, const plm_value *entries, plm_hist
 static plm_status take_events(assembly *work, int64_t i, bool parted, plm_history_events *events)
 {
     const plm_value *entries = &work->entries.items[i];
-    int64_t count = plm_document_count(&work->document, entries);
+    int64_t count = plm__document_count(&work->document, entries);
     if (parted && count > 0 && count == work->store.events.count) {
         *events =
             (plm_history_events){work->store.events.items, count, work->store.events.capacity};
@@ -271,8 +271,8 @@ static plm_status take_events(assembly *work, int64_t i, bool parted, plm_histor
         PLM_TRY(copy_events(work, entries, events));
     if (parted && count > 0) {
         int64_t kept = work->store.events.count - count;
-        PLM_TRY(plm_host_realloc((size_t)kept * sizeof *work->store.events.items,
-                                 &work->store.events.items));
+        PLM_TRY(plm__host_realloc((size_t)kept * sizeof *work->store.events.items,
+                                  &work->store.events.items));
         work->store.events.count = work->store.events.capacity = kept;
     }
     return PLM_OK;
@@ -284,10 +284,10 @@ static plm_status carry_owners(assembly *work, const plm_snapshot_device *device
 {
     for (int64_t s = 0; s < device->segment_count; s++) {
         plm_snapshot_segment *segment = &work->snapshot->segments.items[device->segment + s];
-        PLM_TRY(plm_owner_map_carry(owners, &segment->owner));
+        PLM_TRY(plm__owner_map_carry(owners, &segment->owner));
         for (int64_t k = 0; k < segment->block_count; k++)
             PLM_TRY(
-                plm_owner_map_carry(owners, &work->store.blocks.items[segment->block + k].owner));
+                plm__owner_map_carry(owners, &work->store.blocks.items[segment->block + k].owner));
     }
     return PLM_OK;
 }
@@ -298,7 +298,7 @@ static plm_status assemble_history(assembly *work, int64_t i, bool parted, plm_t
     plm_snapshot_device *device = &work->snapshot->devices.items[i];
     plm_history_events events = {0};
     plm_owner_map owners;
-    PLM_TRY(plm_owner_map_init(&owners, &work->store, trace));
+    PLM_TRY(plm__owner_map_init(&owners, &work->store, trace));
     plm_status status;
     PLM_TRY_DONE(take_events(work, i, parted, &events));
     for (int64_t k = 0; k < events.count; k++)
@@ -311,13 +311,13 @@ static plm_status assemble_history(assembly *work, int64_t i, bool parted, plm_t
                                                : NULL,
                                .segment_count = device->segment_count,
                                .blocks = work->store.blocks.items};
-    PLM_TRY_DONE(plm_history_complete(&events, &state, &device->history, &device->carried_in));
+    PLM_TRY_DONE(plm__history_complete(&events, &state, &device->history, &device->carried_in));
     device->history.complete &= !device->history.overflowed;
-    plm_trace_adopt_events(trace, events.items, events.count, events.capacity);
+    plm__trace_adopt_events(trace, events.items, events.count, events.capacity);
     events.items = NULL;
 done:
-    plm_owner_map_fini(&owners);
-    plm_host_free(events.items);
+    plm__owner_map_fini(&owners);
+    plm__host_free(events.items);
     return status;
 }
 
@@ -344,21 +344,21 @@ static plm_status keep_text(assembly *work, uint64_t number, const char **text)
 {
     const plm_intern_entry *entry = &work->document.texts.entries.items[number];
     plm_text clean = {0};
-    plm_utf8_add_clean(&clean, entry->bytes, entry->count);
-    plm_status status = plm_text_status(&clean);
+    plm__utf8_add_clean(&clean, entry->bytes, entry->count);
+    plm_status status = plm__text_status(&clean);
     uint32_t kept = 0;
     if (status == PLM_OK)
-        status = plm_intern_add(&work->snapshot->names, clean.items, (size_t)clean.count, &kept);
-    plm_text_fini(&clean);
+        status = plm__intern_add(&work->snapshot->names, clean.items, (size_t)clean.count, &kept);
+    plm__text_fini(&clean);
     if (status == PLM_OK)
-        *text = plm_intern_text(&work->snapshot->names, kept);
+        *text = plm__intern_text(&work->snapshot->names, kept);
     return status;
 }
 
 static plm_status assemble_annotations(assembly *work, const plm_value *list)
 {
     plm_run run;
-    for (int64_t i = 0; plm_document_run(&work->document, list, i, &run); i++) {
+    for (int64_t i = 0; plm__document_run(&work->document, list, i, &run); i++) {
         if (run.first.kind != (uint32_t)PLM_FOLDED_ANNOTATION)
             continue; /* a kind that a newer PyTorch may have */
         for (int64_t k = 0; k < run.count; k++) {
@@ -390,7 +390,7 @@ static void read_divisions(const plm_document *document, const plm_value *value,
         const plm_value *key = &dict->pairs.items[i], *setting = &dict->pairs.items[i + 1];
         if (key->kind != PLM_VALUE_TEXT || setting->kind != PLM_VALUE_INTEGER)
             continue;
-        long mebibytes = strtol(plm_document_text(document, key->index), NULL, 10);
+        long mebibytes = strtol(plm__document_text(document, key->index), NULL, 10);
         for (int place = 0; place < PLM_SNAPSHOT_DIVISIONS; place++)
             if (mebibytes == 1L << place && setting->integer >= 0 && setting->integer <= UINT16_MAX)
                 divisions[place] = (uint16_t)setting->integer;
@@ -406,22 +406,22 @@ static plm_status assemble_settings(assembly *work, const plm_value *from)
     settings->recorded = from && from->kind == PLM_VALUE_DICT;
     if (!settings->recorded)
         return PLM_OK;
-    const plm_value *text = plm_document_member(document, from, PLM_WORD_ALLOC_CONF);
+    const plm_value *text = plm__document_member(document, from, PLM_WORD_ALLOC_CONF);
     if (!text)
-        text = plm_document_member(document, from, PLM_WORD_ALLOC_CONF_NEW);
+        text = plm__document_member(document, from, PLM_WORD_ALLOC_CONF_NEW);
     if (text && text->kind == PLM_VALUE_TEXT)
         PLM_TRY(keep_text(work, text->index, &settings->text));
-    const plm_value *split = plm_document_member(document, from, PLM_WORD_MAX_SPLIT_SIZE);
+    const plm_value *split = plm__document_member(document, from, PLM_WORD_MAX_SPLIT_SIZE);
     if (split && split->kind == PLM_VALUE_INTEGER && split->integer >= 0)
         settings->max_split_bytes = (size_t)split->integer;
-    const plm_value *threshold = plm_document_member(document, from, PLM_WORD_GC_THRESHOLD);
+    const plm_value *threshold = plm__document_member(document, from, PLM_WORD_GC_THRESHOLD);
     if (threshold && threshold->kind == PLM_VALUE_REAL)
         settings->garbage_collection_threshold = threshold->real;
     settings->expandable_segments =
-        truth_of(plm_document_member(document, from, PLM_WORD_EXPANDABLE_SEGMENTS));
+        truth_of(plm__document_member(document, from, PLM_WORD_EXPANDABLE_SEGMENTS));
     settings->release_lock_on_malloc =
-        truth_of(plm_document_member(document, from, PLM_WORD_RELEASE_LOCK));
-    read_divisions(document, plm_document_member(document, from, PLM_WORD_DIVISIONS),
+        truth_of(plm__document_member(document, from, PLM_WORD_RELEASE_LOCK));
+    read_divisions(document, plm__document_member(document, from, PLM_WORD_DIVISIONS),
                    settings->roundup_power2_divisions);
     return PLM_OK;
 }
@@ -431,8 +431,8 @@ static void note_overflow(assembly *work, const plm_value *overflowed)
 {
     for (int64_t i = 0; i < work->snapshot->devices.count; i++) {
         plm_snapshot_device *device = &work->snapshot->devices.items[i];
-        if (device->device < plm_document_count(&work->document, overflowed)) {
-            plm_value item = plm_document_item(&work->document, overflowed, device->device);
+        if (device->device < plm__document_count(&work->document, overflowed)) {
+            plm_value item = plm__document_item(&work->document, overflowed, device->device);
             device->history.overflowed = truth_of(&item);
         } else {
             device->history.overflowed = truth_of(overflowed);
@@ -447,20 +447,20 @@ static plm_status assemble(assembly *work)
     const plm_document *document = &work->document;
     const plm_value *root = &work->root, *segments, *traces;
     bool is_list = root->kind == PLM_VALUE_LIST || root->kind == PLM_VALUE_EMPTY_LIST;
-    segments = is_list ? root : plm_document_member(document, root, PLM_WORD_SEGMENTS);
-    traces = plm_document_member(document, root, PLM_WORD_DEVICE_TRACES);
+    segments = is_list ? root : plm__document_member(document, root, PLM_WORD_SEGMENTS);
+    traces = plm__document_member(document, root, PLM_WORD_DEVICE_TRACES);
     PLM_FAIL_IF(!segments && !traces, PLM_ERROR_FORMAT,
                 "'%s' is no memory snapshot: wanted 'segments' and 'device_traces', as "
                 "torch.cuda.memory._dump_snapshot writes them",
                 work->name);
     PLM_TRY(assemble_segments(work, segments));
     PLM_TRY(assemble_devices(work, traces));
-    note_overflow(work, plm_document_member(document, root, PLM_WORD_TRACE_ALLOC_OVERFLOWED));
+    note_overflow(work, plm__document_member(document, root, PLM_WORD_TRACE_ALLOC_OVERFLOWED));
     PLM_TRY(assemble_histories(work));
     PLM_TRY(assemble_annotations(
-        work, plm_document_member(document, root, PLM_WORD_EXTERNAL_ANNOTATIONS)));
+        work, plm__document_member(document, root, PLM_WORD_EXTERNAL_ANNOTATIONS)));
     PLM_TRY(
-        assemble_settings(work, plm_document_member(document, root, PLM_WORD_ALLOCATOR_SETTINGS)));
+        assemble_settings(work, plm__document_member(document, root, PLM_WORD_ALLOCATOR_SETTINGS)));
     plm_snapshot *snapshot = work->snapshot;
     snapshot->blocks = work->store.blocks.items;
     snapshot->block_count = work->store.blocks.count;
@@ -475,14 +475,14 @@ static plm_status assemble(assembly *work)
 /* Tells the form by the first byte and reads it. */
 static plm_status read_form(assembly *work, plm_stream *stream)
 {
-    PLM_TRY(plm_stream_fill(stream, 2));
-    size_t left = plm_stream_left(stream);
+    PLM_TRY(plm__stream_fill(stream, 2));
+    size_t left = plm__stream_left(stream);
     PLM_FAIL_IF(left == 0, PLM_ERROR_FORMAT, "'%s' is empty", work->name);
     uint8_t first = *stream->next;
     if (first == 0x80)
-        return plm_pickle_read(stream, &work->document, &work->root);
+        return plm__pickle_read(stream, &work->document, &work->root);
     if (strchr("{[ \t\r\n\xef", first) && first != 0)
-        return plm_json_form_read(stream, &work->document, &work->root);
+        return plm__json_form_read(stream, &work->document, &work->root);
     bool zip = left >= 2 && memcmp(stream->next, "PK", 2) == 0;
     return plm_fail(PLM_ERROR_FORMAT,
                     "'%s' is no memory snapshot: wanted a pickle of protocol 2 to 5 or JSON, found "
@@ -494,30 +494,30 @@ static plm_status read_stream(plm_stream *stream, plm_snapshot **snapshot)
 {
     assembly work = {.name = stream->name};
     plm_status status;
-    PLM_TRY(plm_document_init(&work.document, plm_fold_words, PLM_WORD_COUNT - 1,
-                              plm_fold_into(&work.store)));
-    PLM_TRY_DONE(plm_fold_init(&work.store, &work.document));
-    PLM_TRY_DONE(plm_host_alloc(sizeof *work.snapshot, &work.snapshot));
-    PLM_TRY_DONE(plm_intern_init(&work.snapshot->names));
+    PLM_TRY(plm__document_init(&work.document, plm__fold_words, PLM_WORD_COUNT - 1,
+                               plm__fold_into(&work.store)));
+    PLM_TRY_DONE(plm__fold_init(&work.store, &work.document));
+    PLM_TRY_DONE(plm__host_alloc(sizeof *work.snapshot, &work.snapshot));
+    PLM_TRY_DONE(plm__intern_init(&work.snapshot->names));
     PLM_TRY_DONE(read_form(&work, stream));
-    plm_document_end_reading(&work.document);
+    plm__document_end_reading(&work.document);
     PLM_TRY_DONE(assemble(&work));
     *snapshot = work.snapshot;
     work.snapshot = NULL;
 done:
     plm_snapshot_destroy(work.snapshot);
     PLM_ARRAY_FREE(&work.entries);
-    plm_fold_fini(&work.store);
-    plm_document_fini(&work.document);
+    plm__fold_fini(&work.store);
+    plm__document_fini(&work.document);
     return status;
 }
 
 plm_status plm_snapshot_read(const char *path, plm_snapshot **snapshot)
 {
     plm_stream stream;
-    PLM_TRY(plm_stream_open(path, &stream));
+    PLM_TRY(plm__stream_open(path, &stream));
     plm_status status = read_stream(&stream, snapshot);
-    plm_stream_close(&stream);
+    plm__stream_close(&stream);
     return status;
 }
 
@@ -525,9 +525,9 @@ plm_status plm_snapshot_read_bytes(const char *name, const void *bytes, size_t c
                                    plm_snapshot **snapshot)
 {
     plm_stream stream;
-    PLM_TRY(plm_stream_over(name, bytes, count, &stream));
+    PLM_TRY(plm__stream_over(name, bytes, count, &stream));
     plm_status status = read_stream(&stream, snapshot);
-    plm_stream_close(&stream);
+    plm__stream_close(&stream);
     return status;
 }
 
@@ -541,11 +541,11 @@ void plm_snapshot_destroy(plm_snapshot *snapshot)
     PLM_ARRAY_FREE(&snapshot->devices);
     PLM_ARRAY_FREE(&snapshot->segments);
     PLM_ARRAY_FREE(&snapshot->annotations);
-    plm_host_free(snapshot->blocks);
-    plm_intern_fini(&snapshot->names);
-    plm_intern_fini(&snapshot->streams);
-    plm_intern_fini(&snapshot->pools);
-    plm_host_free(snapshot);
+    plm__host_free(snapshot->blocks);
+    plm__intern_fini(&snapshot->names);
+    plm__intern_fini(&snapshot->streams);
+    plm__intern_fini(&snapshot->pools);
+    plm__host_free(snapshot);
 }
 
 const plm_snapshot_device *plm_snapshot_devices(const plm_snapshot *snapshot, int64_t *count)
@@ -592,15 +592,15 @@ void plm_snapshot_pool(const plm_snapshot *snapshot, uint16_t pool, uint64_t id[
     memcpy(id, snapshot->pools.entries.items[pool + 1].bytes, 2 * sizeof *id);
 }
 
-plm_trace *plm_snapshot_trace(plm_snapshot *snapshot, int64_t device)
+plm_trace *plm__snapshot_trace(plm_snapshot *snapshot, int64_t device)
 {
     PLM_ASSERT(device >= 0 && device < snapshot->traces.count);
     return snapshot->traces.items[device];
 }
 
-const plm_snapshot_segment *plm_snapshot_find_segment(const plm_snapshot *snapshot,
-                                                      const plm_snapshot_device *device,
-                                                      uint64_t address)
+const plm_snapshot_segment *plm__snapshot_find_segment(const plm_snapshot *snapshot,
+                                                       const plm_snapshot_device *device,
+                                                       uint64_t address)
 {
     int64_t low = device->segment, high = device->segment + device->segment_count;
     while (low < high) {

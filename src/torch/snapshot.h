@@ -6,11 +6,11 @@
 #include "plimsoll/snapshot.h"
 
 /* The trace of a device, by its index, to be completed. Borrowed. */
-plm_trace *plm_snapshot_trace(plm_snapshot *snapshot, int64_t device);
+plm_trace *plm__snapshot_trace(plm_snapshot *snapshot, int64_t device);
 
 /* The final segment of a device that holds this address; NULL. */
-const plm_snapshot_segment *plm_snapshot_find_segment(const plm_snapshot *snapshot,
-                                                      const plm_snapshot_device *device,
-                                                      uint64_t address);
+const plm_snapshot_segment *plm__snapshot_find_segment(const plm_snapshot *snapshot,
+                                                       const plm_snapshot_device *device,
+                                                       uint64_t address);
 
 #endif

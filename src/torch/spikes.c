@@ -52,7 +52,7 @@ static plm_status find_candidates(const plm_findings *findings, candidate_list *
     int64_t count, *births = NULL;
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
     int64_t most = longest_life(findings, count);
-    PLM_TRY(plm_find_births(findings, &births));
+    PLM_TRY(plm__find_births(findings, &births));
     for (int64_t i = findings->peak_event + 1; i < count; i++) {
         if (events[i].kind != PLM_EVENT_BLOCK_FREE)
             continue;
@@ -62,7 +62,7 @@ static plm_status find_candidates(const plm_findings *findings, candidate_list *
             offer(list,
                   (candidate){.birth = birth, .death = i, .bytes = events[birth].bytes_taken});
     }
-    plm_host_free(births);
+    plm__host_free(births);
     return PLM_OK;
 }
 
@@ -95,7 +95,7 @@ static int largest_fall_first(const void *left, const void *right)
     return a->event < b->event ? -1 : a->event > b->event;
 }
 
-plm_status plm_find_spikes(plm_findings *findings)
+plm_status plm__find_spikes(plm_findings *findings)
 {
     int64_t count;
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
@@ -105,7 +105,7 @@ plm_status plm_find_spikes(plm_findings *findings)
     PLM_TRY(find_candidates(findings, &list));
     peaks_without(findings, &list);
     size_t peak = plm_trace_find_peak(findings->device->trace).bytes_taken;
-    PLM_TRY(plm_host_alloc(CANDIDATES_MAX * sizeof *findings->spikes, &findings->spikes));
+    PLM_TRY(plm__host_alloc(CANDIDATES_MAX * sizeof *findings->spikes, &findings->spikes));
     for (int i = 0; i < list.count; i++) {
         const candidate *item = &list.items[i];
         if ((peak - item->peak) / PLM_SPIKE_PER_MILLE < peak / 1000)

@@ -67,8 +67,8 @@ static plm_status find_pending(start_work *work, int64_t block_count)
     int64_t count;
     const plm_snapshot_block *blocks = plm_snapshot_blocks(work->snapshot, &count);
     uint8_t *pending = NULL;
-    PLM_TRY(plm_host_alloc((size_t)block_count + 1, &work->start->unsure));
-    PLM_TRY(plm_host_alloc((size_t)block_count + 1, &pending));
+    PLM_TRY(plm__host_alloc((size_t)block_count + 1, &work->start->unsure));
+    PLM_TRY(plm__host_alloc((size_t)block_count + 1, &pending));
     work->start->pending = pending;
     if (work->device->history.unrecorded_frees > 0)
         return PLM_OK;
@@ -95,7 +95,7 @@ static plm_status find_held(start_work *work, int64_t block_count)
     int64_t count;
     const plm_snapshot_block *blocks = plm_snapshot_blocks(work->snapshot, &count);
     PLM_TRY(
-        plm_host_alloc(((size_t)block_count + 1) * sizeof *work->known_bytes, &work->known_bytes));
+        plm__host_alloc(((size_t)block_count + 1) * sizeof *work->known_bytes, &work->known_bytes));
     for (int64_t s = 0; s < work->device->segment_count; s++) {
         const plm_snapshot_segment *segment = &segments_of(work)[s];
         for (int64_t i = 0; i < segment->block_count; i++)
@@ -144,7 +144,7 @@ static void see_ends(start_work *work)
             continue;
         const plm_event *held = &work->start->held.items[at];
         size_t *known = &work->known_bytes[held->block];
-        size_t rounded = plm_pool_round_bytes(work->settings, held->bytes_asked);
+        size_t rounded = plm__pool_round_bytes(work->settings, held->bytes_asked);
         uint64_t away = event->address - held->address;
         if (*known != 0)
             continue;
@@ -169,7 +169,7 @@ static plm_status find_plain(start_work *work)
         if (event->kind != PLM_EVENT_SEGMENT_ALLOC)
             continue;
         const plm_snapshot_segment *segment =
-            plm_snapshot_find_segment(work->snapshot, work->device, event->address);
+            plm__snapshot_find_segment(work->snapshot, work->device, event->address);
         bool is_there =
             segment && segment->address == event->address && segment->bytes == event->bytes_asked;
         start_range range = {
@@ -393,7 +393,7 @@ static size_t taken_bytes(const start_work *work, const start_range *range, cons
 {
     size_t known = work->known_bytes[event->block];
     bool is_guess = known == 0 || (work->sizes && work->sizes[event->block] > 0);
-    size_t bytes = known ? known : plm_pool_round_bytes(work->settings, event->bytes_asked);
+    size_t bytes = known ? known : plm__pool_round_bytes(work->settings, event->bytes_asked);
     if (bytes > room)
         return room;
     bool is_whole = range->is_small || range->is_expandable;
@@ -491,19 +491,19 @@ static bool pools_must_be_inferred(const start_work *work)
     return is_private;
 }
 
-uint32_t plm_start_pool(const plm_start *start, const plm_snapshot *snapshot,
-                        const plm_snapshot_device *device, const plm_event *event)
+uint32_t plm__start_pool(const plm_start *start, const plm_snapshot *snapshot,
+                         const plm_snapshot_device *device, const plm_event *event)
 {
     if (event->pool != 0 || !start->infers_pools)
         return event->pool;
     const plm_snapshot_segment *segment =
-        plm_snapshot_find_segment(snapshot, device, event->address);
+        plm__snapshot_find_segment(snapshot, device, event->address);
     return segment ? segment->pool : 0;
 }
 
-plm_status plm_start_create(const plm_snapshot *snapshot, const plm_snapshot_device *device,
-                            const plm_pool_settings *settings, size_t total_bytes,
-                            const size_t *sizes, plm_start *start)
+plm_status plm__start_create(const plm_snapshot *snapshot, const plm_snapshot_device *device,
+                             const plm_pool_settings *settings, size_t total_bytes,
+                             const size_t *sizes, plm_start *start)
 {
     start_work work = {.snapshot = snapshot,
                        .device = device,
@@ -513,7 +513,7 @@ plm_status plm_start_create(const plm_snapshot *snapshot, const plm_snapshot_dev
                        .start = start};
     plm_status status;
     work.events = plm_trace_events(device->trace, &work.event_count);
-    int64_t block_count = plm_trace_block_count(device->trace);
+    int64_t block_count = plm__trace_block_count(device->trace);
     memset(start, 0, sizeof *start);
     PLM_TRY_DONE(find_pending(&work, block_count));
     PLM_TRY_DONE(find_held(&work, block_count));
@@ -523,19 +523,19 @@ plm_status plm_start_create(const plm_snapshot *snapshot, const plm_snapshot_dev
     PLM_TRY_DONE(lay_out(&work));
     start->infers_pools = pools_must_be_inferred(&work);
 done:
-    plm_host_free(work.known_bytes);
+    plm__host_free(work.known_bytes);
     PLM_ARRAY_FREE(&work.ranges);
     PLM_ARRAY_FREE(&work.groups);
     if (status != PLM_OK)
-        plm_start_fini(start);
+        plm__start_fini(start);
     return status;
 }
 
-void plm_start_fini(plm_start *start)
+void plm__start_fini(plm_start *start)
 {
     PLM_ARRAY_FREE(&start->blocks);
     PLM_ARRAY_FREE(&start->held);
-    plm_host_free(start->pending);
-    plm_host_free(start->unsure);
+    plm__host_free(start->pending);
+    plm__host_free(start->unsure);
     memset(start, 0, sizeof *start);
 }

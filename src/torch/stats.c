@@ -24,10 +24,10 @@ const char *plm_memory_stat_text(plm_memory_stat_kind kind)
 static plm_status read_object(const char *path, json_t **object)
 {
     plm_file file;
-    PLM_TRY(plm_file_map(path, &file));
+    PLM_TRY(plm__file_map(path, &file));
     json_t *root = NULL;
-    plm_status status = plm_json_read(path, file.bytes, file.byte_count, &root);
-    plm_file_unmap(&file);
+    plm_status status = plm__json_read(path, file.bytes, file.byte_count, &root);
+    plm__file_unmap(&file);
     PLM_TRY(status);
     if (!json_is_object(root)) {
         json_decref(root);

@@ -70,7 +70,7 @@ static plm_status note_request(recurrences *found, const plm_owner *owners, cons
     recurrence_key key = {event->owner != PLM_TRACE_NO_OWNER ? owners[event->owner].op : 0,
                           event->bytes_asked};
     uint32_t number;
-    PLM_TRY(plm_intern_add(&found->keys, (const char *)&key, sizeof key, &number));
+    PLM_TRY(plm__intern_add(&found->keys, (const char *)&key, sizeof key, &number));
     if ((int64_t)number > found->items.count)
         PLM_TRY(PLM_ARRAY_PUSH(&found->items, (recurrence){.first = i, .last = i}));
     recurrence *item = &found->items.items[number - 1];
@@ -137,7 +137,7 @@ static plm_status list_requests(recurrences *found, const plm_event *events, int
                                                                     : 0,
                               events[i].bytes_asked};
         uint32_t number;
-        PLM_TRY(plm_intern_add(&found->keys, (const char *)&key, sizeof key, &number));
+        PLM_TRY(plm__intern_add(&found->keys, (const char *)&key, sizeof key, &number));
         if ((int64_t)number == which + 1)
             PLM_TRY(PLM_ARRAY_PUSH(steps, i));
     }
@@ -150,7 +150,7 @@ static plm_status steps_of_period(const plm_findings *findings, step_list *steps
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
     const plm_owner *owners = plm_trace_owners(findings->device->trace, &owner_count);
     recurrences found = {0};
-    PLM_TRY(plm_intern_init(&found.keys));
+    PLM_TRY(plm__intern_init(&found.keys));
     plm_status status = PLM_OK;
     for (int64_t i = findings->device->carried_in; i < count && status == PLM_OK; i++)
         if (events[i].kind == PLM_EVENT_BLOCK_ALLOC)
@@ -160,11 +160,11 @@ static plm_status steps_of_period(const plm_findings *findings, step_list *steps
     if (status == PLM_OK && common > 0)
         status = list_requests(&found, events, count, owners, common, steps);
     PLM_ARRAY_FREE(&found.items);
-    plm_intern_fini(&found.keys);
+    plm__intern_fini(&found.keys);
     return status;
 }
 
-plm_status plm_find_steps(plm_findings *findings)
+plm_status plm__find_steps(plm_findings *findings)
 {
     step_list steps = {0};
     plm_status status = steps_of_optimizer(findings, &steps);

@@ -15,45 +15,45 @@ enum { POPULATE_READ = 22 };
 
 static plm_status begin(plm_stream *stream)
 {
-    stream->codec = plm_codec_find(stream->source, stream->source_bytes);
+    stream->codec = plm__codec_find(stream->source, stream->source_bytes);
     if (!stream->codec) {
         stream->next = stream->end = stream->window = stream->source;
         return PLM_OK;
     }
-    PLM_TRY(plm_host_alloc(BUFFER_BYTES, &stream->buffer));
+    PLM_TRY(plm__host_alloc(BUFFER_BYTES, &stream->buffer));
     stream->buffer_bytes = BUFFER_BYTES;
     stream->next = stream->end = stream->window = stream->buffer;
     return stream->codec->open(stream);
 }
 
-plm_status plm_stream_over(const char *name, const void *bytes, size_t byte_count,
-                           plm_stream *stream)
+plm_status plm__stream_over(const char *name, const void *bytes, size_t byte_count,
+                            plm_stream *stream)
 {
     *stream = (plm_stream){.name = name, .source = bytes, .source_bytes = byte_count};
     plm_status status = begin(stream);
     if (status != PLM_OK)
-        plm_stream_close(stream);
+        plm__stream_close(stream);
     return status;
 }
 
-plm_status plm_stream_open(const char *path, plm_stream *stream)
+plm_status plm__stream_open(const char *path, plm_stream *stream)
 {
     plm_file file = {0};
-    PLM_TRY(plm_file_map(path, &file));
+    PLM_TRY(plm__file_map(path, &file));
     *stream = (plm_stream){
         .name = path, .source = file.bytes, .source_bytes = file.byte_count, .file = file};
     plm_status status = begin(stream);
     if (status != PLM_OK)
-        plm_stream_close(stream);
+        plm__stream_close(stream);
     return status;
 }
 
-void plm_stream_close(plm_stream *stream)
+void plm__stream_close(plm_stream *stream)
 {
     if (stream->codec)
         stream->codec->close(stream);
-    plm_host_free(stream->buffer);
-    plm_file_unmap(&stream->file);
+    plm__host_free(stream->buffer);
+    plm__file_unmap(&stream->file);
     *stream = (plm_stream){0};
 }
 
@@ -96,15 +96,15 @@ static void slide(plm_stream *stream, size_t wanted)
 /* Moves the unread bytes to the front of the buffer and decodes behind them. */
 static plm_status refill(plm_stream *stream, size_t wanted)
 {
-    size_t kept = plm_stream_left(stream);
-    stream->window_offset = plm_stream_offset(stream);
+    size_t kept = plm__stream_left(stream);
+    stream->window_offset = plm__stream_offset(stream);
     if (kept > 0)
         memmove(stream->buffer, stream->next, kept);
     stream->next = stream->window = stream->buffer;
     stream->end = stream->buffer + kept;
     while (!stream->codec_ended && (kept < wanted || kept < stream->buffer_bytes / 2)) {
         if (kept == stream->buffer_bytes) { /* grows only as bytes really come */
-            PLM_TRY(plm_host_realloc(stream->buffer_bytes * 2, &stream->buffer));
+            PLM_TRY(plm__host_realloc(stream->buffer_bytes * 2, &stream->buffer));
             stream->buffer_bytes *= 2;
             stream->next = stream->window = stream->buffer;
         }
@@ -118,9 +118,9 @@ static plm_status refill(plm_stream *stream, size_t wanted)
     return PLM_OK;
 }
 
-plm_status plm_stream_fill(plm_stream *stream, size_t wanted)
+plm_status plm__stream_fill(plm_stream *stream, size_t wanted)
 {
-    if (plm_stream_left(stream) >= wanted)
+    if (plm__stream_left(stream) >= wanted)
         return PLM_OK;
     if (stream->codec)
         return refill(stream, wanted);

@@ -35,7 +35,7 @@ static int most_first(const void *left, const void *right)
     return a->stream < b->stream ? -1 : a->stream > b->stream;
 }
 
-plm_status plm_find_waits(plm_findings *findings)
+plm_status plm__find_waits(plm_findings *findings)
 {
     int64_t count;
     const plm_snapshot_segment *segments = plm_snapshot_segments(findings->snapshot, &count);

@@ -13,7 +13,7 @@ void plm_bill_destroy(plm_bill *bill)
         return;
     plm_trace_destroy(bill->trace);
     plm_trace_free(bill->live);
-    plm_host_free(bill);
+    plm__host_free(bill);
 }
 
 static void sum_at_peak(plm_bill *bill)
@@ -83,7 +83,7 @@ static plm_status fill(plm_bill *bill)
 plm_status plm_bill_create(plm_trace *trace, plm_bill **bill)
 {
     plm_bill *made = NULL;
-    plm_status status = plm_host_alloc(sizeof *made, &made);
+    plm_status status = plm__host_alloc(sizeof *made, &made);
     if (status != PLM_OK) {
         plm_trace_destroy(trace);
         return status;

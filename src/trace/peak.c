@@ -71,7 +71,7 @@ static plm_status find_births(const plm_event *events, int64_t at, int64_t **bir
     for (int64_t i = 0; i <= at; i++)
         if (events[i].block > largest)
             largest = events[i].block;
-    PLM_TRY(plm_host_alloc((size_t)(largest + 1) * sizeof **births, births));
+    PLM_TRY(plm__host_alloc((size_t)(largest + 1) * sizeof **births, births));
     *blocks = largest + 1;
     for (int64_t i = 0; i <= at; i++) {
         if (events[i].kind == PLM_EVENT_BLOCK_ALLOC)
@@ -97,18 +97,18 @@ plm_status plm_trace_live_at(const plm_trace *trace, int64_t at, int64_t **indic
     if (live.count > 0)
         qsort(live.items, (size_t)live.count, sizeof *live.items, largest_first);
     int64_t *sorted = NULL;
-    PLM_TRY_DONE(plm_host_alloc((size_t)live.count * sizeof *sorted, &sorted));
+    PLM_TRY_DONE(plm__host_alloc((size_t)live.count * sizeof *sorted, &sorted));
     for (int64_t i = 0; i < live.count; i++)
         sorted[i] = live.items[i].event;
     *indices = sorted;
     *count = live.count;
 done:
-    plm_host_free(births);
+    plm__host_free(births);
     PLM_ARRAY_FREE(&live);
     return status;
 }
 
 void plm_trace_free(void *indices)
 {
-    plm_host_free(indices);
+    plm__host_free(indices);
 }

@@ -30,10 +30,10 @@ const char *plm_event_text(plm_event_kind kind)
 plm_status plm_trace_create(plm_trace **trace)
 {
     plm_trace *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
-    plm_status status = plm_intern_init(&made->strings);
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
+    plm_status status = plm__intern_init(&made->strings);
     if (status == PLM_OK)
-        status = plm_intern_init(&made->stacks);
+        status = plm__intern_init(&made->stacks);
     if (status != PLM_OK) {
         plm_trace_destroy(made);
         return status;
@@ -48,24 +48,24 @@ void plm_trace_destroy(plm_trace *trace)
         return;
     PLM_ARRAY_FREE(&trace->events);
     PLM_ARRAY_FREE(&trace->owners);
-    plm_intern_fini(&trace->strings);
-    plm_intern_fini(&trace->stacks);
-    plm_host_free(trace);
+    plm__intern_fini(&trace->strings);
+    plm__intern_fini(&trace->stacks);
+    plm__host_free(trace);
 }
 
 plm_status plm_trace_intern(plm_trace *trace, const char *text, uint32_t *id)
 {
-    return plm_intern_add(&trace->strings, text, strlen(text), id);
+    return plm__intern_add(&trace->strings, text, strlen(text), id);
 }
 
 plm_status plm_trace_intern_bytes(plm_trace *trace, const char *bytes, size_t count, uint32_t *id)
 {
-    return plm_intern_add(&trace->strings, bytes, count, id);
+    return plm__intern_add(&trace->strings, bytes, count, id);
 }
 
 const char *plm_trace_text(const plm_trace *trace, uint32_t id)
 {
-    return plm_intern_text(&trace->strings, id);
+    return plm__intern_text(&trace->strings, id);
 }
 
 plm_status plm_trace_add_owner(plm_trace *trace, const plm_owner *owner, int32_t *index)
@@ -82,8 +82,8 @@ plm_status plm_trace_add_stack(plm_trace *trace, const plm_frame *frames, int64_
 {
     size_t bytes;
     uint32_t number;
-    PLM_TRY(plm_mul_bytes((size_t)count, sizeof *frames, &bytes));
-    PLM_TRY(plm_intern_add(&trace->stacks, (const char *)frames, bytes, &number));
+    PLM_TRY(plm__mul_bytes((size_t)count, sizeof *frames, &bytes));
+    PLM_TRY(plm__intern_add(&trace->stacks, (const char *)frames, bytes, &number));
     *index = (int32_t)number;
     return PLM_OK;
 }
@@ -105,7 +105,7 @@ plm_frame plm_trace_stack_frame(const plm_trace *trace, int32_t stack, int64_t d
     return frame;
 }
 
-void plm_trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, int64_t capacity)
+void plm__trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, int64_t capacity)
 {
     PLM_ASSERT(trace->events.count == 0);
     PLM_ARRAY_FREE(&trace->events);
@@ -114,13 +114,13 @@ void plm_trace_adopt_events(plm_trace *trace, plm_event *events, int64_t count, 
     trace->events.capacity = capacity;
 }
 
-plm_event *plm_trace_change_events(plm_trace *trace, int64_t *count)
+plm_event *plm__trace_change_events(plm_trace *trace, int64_t *count)
 {
     *count = trace->events.count;
     return trace->events.items;
 }
 
-int64_t plm_trace_block_count(const plm_trace *trace)
+int64_t plm__trace_block_count(const plm_trace *trace)
 {
     int64_t largest = -1;
     for (int64_t i = 0; i < trace->events.count; i++)

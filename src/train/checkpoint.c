@@ -36,23 +36,23 @@ typedef struct identity {
 static void tell_identity(const plm_train_settings *s, const plm_corpus_counts *text, identity *who)
 {
     const plm_model *m = &s->model;
-    plm_print(who->model, sizeof who->model,
-              "%s layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
-              " vocab=%" PRId64 " dropout=%.9g",
-              plm_family_text(m->family), m->layers, m->width, m->heads, m->context, m->vocab,
-              (double)m->dropout);
-    plm_print(who->run, sizeof who->run,
-              "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
-              s->batch, s->sequence, plm_optimizer_text(s->optimizer));
-    plm_print(who->text, sizeof who->text, "bytes=%" PRId64 " crc32=%08" PRIx32,
-              text->training_tokens + text->held_out_tokens, text->checksum);
+    plm__print(who->model, sizeof who->model,
+               "%s layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
+               " vocab=%" PRId64 " dropout=%.9g",
+               plm_family_text(m->family), m->layers, m->width, m->heads, m->context, m->vocab,
+               (double)m->dropout);
+    plm__print(who->run, sizeof who->run,
+               "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
+               s->batch, s->sequence, plm_optimizer_text(s->optimizer));
+    plm__print(who->text, sizeof who->text, "bytes=%" PRId64 " crc32=%08" PRIx32,
+               text->training_tokens + text->held_out_tokens, text->checksum);
 }
 
 #define FILE_NAME "step-%08" PRId64 ".safetensors"
 
 static plm_status file_path(const char *folder, int64_t step, char path[4096])
 {
-    int length = plm_print(path, 4096, "%s/" FILE_NAME, folder, step);
+    int length = plm__print(path, 4096, "%s/" FILE_NAME, folder, step);
     PLM_FAIL_IF(length < 0 || length >= 4096, PLM_ERROR_IO, "the path '%.60s...' is too long",
                 folder);
     return PLM_OK;
@@ -65,7 +65,7 @@ static int64_t step_of(const char *name)
     char again[64];
     if (sscanf(name, "step-%18" SCNd64, &step) != 1 || step < 0)
         return -1;
-    plm_print(again, sizeof again, FILE_NAME, step);
+    plm__print(again, sizeof again, FILE_NAME, step);
     return strcmp(again, name) == 0 ? step : -1;
 }
 
@@ -93,7 +93,7 @@ static void look_at(const char *name, void *user)
 static plm_status find_newest(const char *folder, int64_t limit, int64_t *newest)
 {
     newest_search search = {.limit = limit, .newest = -1};
-    PLM_TRY(plm_folder_each(folder, look_at, &search));
+    PLM_TRY(plm__folder_each(folder, look_at, &search));
     *newest = search.newest;
     return PLM_OK;
 }
@@ -110,7 +110,7 @@ static plm_status remove_old(const char *folder, int64_t keep)
             return PLM_OK;
         PLM_TRY(file_path(folder, step, path));
         if (i >= keep)
-            plm_file_remove(path);
+            plm__file_remove(path);
     }
 }
 
@@ -118,8 +118,9 @@ static void remove_leftover(const char *name, void *user)
 {
     char path[4096];
     const char *folder = user;
-    if (is_leftover(name) && plm_print(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
-        plm_file_remove(path);
+    if (is_leftover(name) &&
+        plm__print(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
+        plm__file_remove(path);
 }
 
 static size_t parameter_bytes(int32_t rank, const int64_t *shape)
@@ -140,8 +141,8 @@ static plm_status declare_all(plm_safetensors_writer *writer, const plm_session 
             char full[NAME_MAX_BYTES];
             if (!plm__session_has_part(session, i, parts[p].part))
                 continue;
-            plm_print(full, sizeof full, "%s%s", name, parts[p].suffix);
-            PLM_TRY(plm_safetensors_declare(writer, full, PLM_DTYPE_F32, rank, shape));
+            plm__print(full, sizeof full, "%s%s", name, parts[p].suffix);
+            PLM_TRY(plm__safetensors_declare(writer, full, PLM_DTYPE_F32, rank, shape));
         }
     }
     return PLM_OK;
@@ -159,7 +160,7 @@ static plm_status append_all(plm_safetensors_writer *writer, plm_session *sessio
             for (size_t done = 0; done < bytes;) {
                 size_t count = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
                 PLM_TRY(plm__session_copy_out(session, i, parts[p].part, done, count, piece));
-                PLM_TRY(plm_safetensors_append(writer, piece, count));
+                PLM_TRY(plm__safetensors_append(writer, piece, count));
                 done += count;
             }
         }
@@ -174,14 +175,14 @@ static void note_all(plm_safetensors_writer *writer, const plm_train_settings *s
     char counters[160];
     plm_session_counters counted = plm__session_counters(session);
     tell_identity(settings, text, &who);
-    plm_print(counters, sizeof counters,
-              "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32 " good=%" PRIu32
-              " scale=%.9g",
-              step, counted.updates, counted.skipped, counted.good, (double)counted.loss_scale);
-    plm_safetensors_note(writer, "model", who.model);
-    plm_safetensors_note(writer, "run", who.run);
-    plm_safetensors_note(writer, "text", who.text);
-    plm_safetensors_note(writer, "counters", counters);
+    plm__print(counters, sizeof counters,
+               "step=%" PRId64 " updates=%" PRIu32 " skipped=%" PRIu32 " good=%" PRIu32
+               " scale=%.9g",
+               step, counted.updates, counted.skipped, counted.good, (double)counted.loss_scale);
+    plm__safetensors_note(writer, "model", who.model);
+    plm__safetensors_note(writer, "run", who.run);
+    plm__safetensors_note(writer, "text", who.text);
+    plm__safetensors_note(writer, "counters", counters);
 }
 
 static plm_status write_file(const char *path, const plm_train_settings *settings,
@@ -190,16 +191,16 @@ static plm_status write_file(const char *path, const plm_train_settings *setting
     plm_safetensors_writer *writer = NULL;
     uint8_t *piece = NULL;
     plm_status status;
-    PLM_TRY_DONE(plm_host_alloc(PIECE_BYTES, &piece));
-    PLM_TRY_DONE(plm_safetensors_begin(path, &writer));
+    PLM_TRY_DONE(plm__host_alloc(PIECE_BYTES, &piece));
+    PLM_TRY_DONE(plm__safetensors_begin(path, &writer));
     note_all(writer, settings, text, step, session);
     PLM_TRY_DONE(declare_all(writer, session));
     PLM_TRY_DONE(append_all(writer, session, piece));
-    status = plm_safetensors_finish(writer);
+    status = plm__safetensors_finish(writer);
     writer = NULL;
 done:
-    plm_safetensors_abandon(writer);
-    plm_host_free(piece);
+    plm__safetensors_abandon(writer);
+    plm__host_free(piece);
     return status;
 }
 
@@ -208,15 +209,15 @@ plm_status plm__checkpoint_prepare(const char *folder, int64_t step)
     char path[4096];
     int64_t newest;
     plm_file_writer writer;
-    PLM_TRY(plm_folder_make(folder));
+    PLM_TRY(plm__folder_make(folder));
     PLM_TRY(find_newest(folder, INT64_MAX, &newest));
     PLM_FAIL_IF(newest > step, PLM_ERROR_ARGUMENT,
                 "'%s' holds a checkpoint of %" PRId64 " steps, more than the %" PRId64
                 " that this run starts from; resume that one or name another folder",
                 folder, newest, step);
     PLM_TRY(file_path(folder, step, path));
-    PLM_TRY(plm_file_begin(path, &writer));
-    plm_file_abandon(&writer);
+    PLM_TRY(plm__file_begin(path, &writer));
+    plm__file_abandon(&writer);
     return PLM_OK;
 }
 
@@ -225,8 +226,8 @@ plm_status plm__checkpoint_save(const char *folder, int64_t keep,
                                 int64_t step, plm_session *session)
 {
     char path[4096];
-    PLM_TRY(plm_folder_make(folder));
-    PLM_TRY(plm_folder_each(folder, remove_leftover, (void *)folder));
+    PLM_TRY(plm__folder_make(folder));
+    PLM_TRY(plm__folder_each(folder, remove_leftover, (void *)folder));
     PLM_TRY(file_path(folder, step, path));
     PLM_TRY(write_file(path, settings, text, step, session));
     return remove_old(folder, keep);
@@ -244,8 +245,8 @@ static plm_status check_note(const char *path, const char *what, const char *wan
 static const plm_safetensor *find_part(const plm_safetensors *file, const char *name, int part)
 {
     char full[NAME_MAX_BYTES];
-    plm_print(full, sizeof full, "%s%s", name, parts[part].suffix);
-    return plm_safetensors_find(file, full);
+    plm__print(full, sizeof full, "%s%s", name, parts[part].suffix);
+    return plm__safetensors_find(file, full);
 }
 
 static plm_status check_tensors(const char *path, const plm_safetensors *file,
@@ -286,7 +287,7 @@ static bool read_counters(const char *text, int64_t *step, plm_session_counters 
                step, &counters->updates, &counters->skipped, &counters->good, &place) != 4 ||
         place == 0)
         return false;
-    counters->loss_scale = (float)plm_number_read(text + place, &end);
+    counters->loss_scale = (float)plm__number_read(text + place, &end);
     return end != text + place && counters->loss_scale >= 0 &&
            counters->loss_scale <= PLM_LOSS_SCALE_MAX;
 }
@@ -298,12 +299,12 @@ static plm_status check_file(const char *path, const plm_safetensors *file,
     identity who;
     int64_t saved_step;
     tell_identity(settings, text, &who);
-    PLM_TRY(plm_safetensors_verify(file));
-    PLM_TRY(check_note(path, "model", who.model, plm_safetensors_metadata(file, "model")));
-    PLM_TRY(check_note(path, "run", who.run, plm_safetensors_metadata(file, "run")));
+    PLM_TRY(plm__safetensors_verify(file));
+    PLM_TRY(check_note(path, "model", who.model, plm__safetensors_metadata(file, "model")));
+    PLM_TRY(check_note(path, "run", who.run, plm__safetensors_metadata(file, "run")));
     if (!settings->other_text)
-        PLM_TRY(check_text(path, who.text, plm_safetensors_metadata(file, "text")));
-    const char *counted = plm_safetensors_metadata(file, "counters");
+        PLM_TRY(check_text(path, who.text, plm__safetensors_metadata(file, "text")));
+    const char *counted = plm__safetensors_metadata(file, "counters");
     PLM_FAIL_IF(!counted || !read_counters(counted, &saved_step, counters) || saved_step != step,
                 PLM_ERROR_FORMAT, "%s has no usable counters", path);
     return PLM_OK;
@@ -333,7 +334,7 @@ static plm_status open_newest(const char *folder, char path[4096], int64_t *step
     PLM_TRY(find_newest(folder, INT64_MAX, step));
     PLM_FAIL_IF(*step < 0, PLM_ERROR_IO, "no checkpoint lies in '%s'", folder);
     PLM_TRY(file_path(folder, *step, path));
-    return plm_safetensors_open(path, file);
+    return plm__safetensors_open(path, file);
 }
 
 plm_status plm__checkpoint_check(const char *folder, const plm_train_settings *settings,
@@ -345,7 +346,7 @@ plm_status plm__checkpoint_check(const char *folder, const plm_train_settings *s
     plm_session_counters counters;
     PLM_TRY(open_newest(folder, path, &step, &file));
     plm_status status = check_file(path, file, settings, text, step, &counters);
-    plm_safetensors_close(file);
+    plm__safetensors_close(file);
     PLM_TRY(status);
     PLM_FAIL_IF(step >= settings->steps, PLM_ERROR_ARGUMENT,
                 "the checkpoint in '%s' has %" PRId64
@@ -369,6 +370,6 @@ plm_status plm__checkpoint_load(const char *folder, const plm_train_settings *se
     PLM_TRY_DONE(plm__session_set_counters(session, counters));
     *step = newest;
 done:
-    plm_safetensors_close(file);
+    plm__safetensors_close(file);
     return status;
 }

@@ -57,6 +57,6 @@ plm_status plm__offer_smaller(const plm_job *job, const plm_strategy *strategy, 
         plm_size_format(oom->live_bytes, live), plm_size_format(oom->reserved_bytes, reserved),
         oom->budget_bytes ? plm_size_format(oom->budget_bytes, budget) : "none",
         plm_size_format(oom->largest_free_bytes, left), oom->largest_free_bytes, offer);
-    plm_fail_oom(oom);
+    plm__fail_oom(oom);
     return status;
 }

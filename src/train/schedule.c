@@ -7,7 +7,7 @@
 #define LAST_SHARE 0.1
 #define PI         3.14159265358979323846
 
-float plm_schedule_rate(float peak, int64_t step, int64_t warmup, int64_t steps)
+float plm__schedule_rate(float peak, int64_t step, int64_t warmup, int64_t steps)
 {
     if (step < warmup)
         return (float)(peak * (double)(step + 1) / (double)warmup);

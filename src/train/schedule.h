@@ -10,6 +10,6 @@
  * then falls along half a cosine to a tenth of it at the last update. A warm-up as long as the run
  * never falls.
  */
-float plm_schedule_rate(float peak, int64_t step, int64_t warmup, int64_t steps);
+float plm__schedule_rate(float peak, int64_t step, int64_t warmup, int64_t steps);
 
 #endif

@@ -7,51 +7,51 @@
 plm_status plm_train_progress_json(const plm_train_progress *progress, char **line)
 {
     plm_json_writer w = {0};
-    plm_json_begin_object(&w, NULL);
-    plm_json_int(&w, "step", progress->step);
-    plm_json_int(&w, "steps", progress->steps);
-    plm_json_real(&w, "loss", progress->loss);
-    plm_json_real(&w, "learning_rate", progress->learning_rate);
-    plm_json_real(&w, "gradient_norm", progress->gradient_norm);
-    plm_json_real(&w, "loss_scale", progress->loss_scale);
-    plm_json_bool(&w, "skipped", progress->skipped);
-    plm_json_real(&w, "tokens_per_second", progress->tokens_per_second);
-    plm_json_real(&w, "elapsed_seconds", progress->elapsed_seconds);
-    plm_json_real(&w, "remaining_seconds", progress->remaining_seconds);
-    plm_json_bytes(&w, "used_bytes", progress->used_bytes);
+    plm__json_begin_object(&w, NULL);
+    plm__json_int(&w, "step", progress->step);
+    plm__json_int(&w, "steps", progress->steps);
+    plm__json_real(&w, "loss", progress->loss);
+    plm__json_real(&w, "learning_rate", progress->learning_rate);
+    plm__json_real(&w, "gradient_norm", progress->gradient_norm);
+    plm__json_real(&w, "loss_scale", progress->loss_scale);
+    plm__json_bool(&w, "skipped", progress->skipped);
+    plm__json_real(&w, "tokens_per_second", progress->tokens_per_second);
+    plm__json_real(&w, "elapsed_seconds", progress->elapsed_seconds);
+    plm__json_real(&w, "remaining_seconds", progress->remaining_seconds);
+    plm__json_bytes(&w, "used_bytes", progress->used_bytes);
     if (progress->evaluated)
-        plm_json_real(&w, "validation_loss", progress->validation_loss);
-    plm_json_end(&w);
-    return plm_json_finish(&w, line);
+        plm__json_real(&w, "validation_loss", progress->validation_loss);
+    plm__json_end(&w);
+    return plm__json_finish(&w, line);
 }
 
 plm_status plm_train_result_json(const plm_train_result *result, char **line)
 {
     plm_json_writer w = {0};
-    plm_json_begin_object(&w, NULL);
-    plm_json_bytes(&w, "predicted_peak_bytes", result->predicted_peak_bytes);
-    plm_json_bytes(&w, "measured_peak_bytes", result->measured_peak_bytes);
-    plm_json_bytes(&w, "budget_bytes", result->budget_bytes);
-    plm_json_bool(&w, "last_granule_written", result->last_granule_written);
-    plm_json_bytes(&w, "resident_growth_bytes", result->resident_growth_bytes);
-    plm_json_int(&w, "steps", result->steps);
-    plm_json_int(&w, "resumed_from", result->resumed_from);
-    plm_json_int(&w, "skipped_steps", result->skipped_steps);
-    plm_json_real(&w, "first_loss", result->first_loss);
-    plm_json_real(&w, "last_loss", result->last_loss);
-    plm_json_real(&w, "validation_loss", result->validation_loss);
-    plm_json_int(&w, "validation_targets", result->validation_targets);
+    plm__json_begin_object(&w, NULL);
+    plm__json_bytes(&w, "predicted_peak_bytes", result->predicted_peak_bytes);
+    plm__json_bytes(&w, "measured_peak_bytes", result->measured_peak_bytes);
+    plm__json_bytes(&w, "budget_bytes", result->budget_bytes);
+    plm__json_bool(&w, "last_granule_written", result->last_granule_written);
+    plm__json_bytes(&w, "resident_growth_bytes", result->resident_growth_bytes);
+    plm__json_int(&w, "steps", result->steps);
+    plm__json_int(&w, "resumed_from", result->resumed_from);
+    plm__json_int(&w, "skipped_steps", result->skipped_steps);
+    plm__json_real(&w, "first_loss", result->first_loss);
+    plm__json_real(&w, "last_loss", result->last_loss);
+    plm__json_real(&w, "validation_loss", result->validation_loss);
+    plm__json_int(&w, "validation_targets", result->validation_targets);
     if (!result->masked)
-        plm_json_real(&w, "bigram_loss", result->bigram_loss);
-    plm_json_real(&w, "tokens_per_second", result->tokens_per_second);
-    plm_json_real(&w, "seconds", result->seconds);
-    plm_json_text(&w, "optimizer", plm_optimizer_text(result->optimizer));
+        plm__json_real(&w, "bigram_loss", result->bigram_loss);
+    plm__json_real(&w, "tokens_per_second", result->tokens_per_second);
+    plm__json_real(&w, "seconds", result->seconds);
+    plm__json_text(&w, "optimizer", plm_optimizer_text(result->optimizer));
     plm__strategy_json(&w, "strategy", &result->strategy);
-    plm_json_end(&w);
-    return plm_json_finish(&w, line);
+    plm__json_end(&w);
+    return plm__json_finish(&w, line);
 }
 
 void plm_train_json_free(char *line)
 {
-    plm_host_free(line);
+    plm__host_free(line);
 }

@@ -86,7 +86,7 @@ static plm_status plan_run(plm_trainer *trainer)
     const plm_train_settings *s = &trainer->settings;
     trainer->budget_bytes = s->budget_bytes;
     if (trainer->budget_bytes == 0)
-        PLM_TRY(plm_memory_available(&trainer->budget_bytes));
+        PLM_TRY(plm__memory_available(&trainer->budget_bytes));
     plm_device *planner = NULL;
     PLM_TRY(open_device(trainer, 0, &planner));
     size_t overhead = plm_device_overhead(planner);
@@ -119,20 +119,20 @@ static plm_status start(plm_trainer *trainer)
     if (s->resume_folder)
         PLM_TRY(plm__checkpoint_check(s->resume_folder, s, &trainer->text));
     PLM_TRY(plm_corpus_bigram_loss(trainer->corpus, &trainer->bigram_loss));
-    PLM_TRY(plm_memory_resident(&trainer->resident_before));
+    PLM_TRY(plm__memory_resident(&trainer->resident_before));
     PLM_TRY(plan_run(trainer));
     size_t count;
-    PLM_TRY(plm_mul_bytes((size_t)s->batch, (size_t)s->sequence, &count));
-    PLM_TRY(plm_mul_bytes(count, sizeof(int32_t), &count));
-    PLM_TRY(plm_host_alloc(count, &trainer->tokens));
-    return plm_host_alloc(count, &trainer->targets);
+    PLM_TRY(plm__mul_bytes((size_t)s->batch, (size_t)s->sequence, &count));
+    PLM_TRY(plm__mul_bytes(count, sizeof(int32_t), &count));
+    PLM_TRY(plm__host_alloc(count, &trainer->tokens));
+    return plm__host_alloc(count, &trainer->targets);
 }
 
 plm_status plm__trainer_create_on(const plm_train_settings *settings,
                                   const plm_device_source *source, plm_trainer **trainer)
 {
     plm_trainer *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->settings = *settings;
     made->source = *source;
     plm_status status = start(made);
@@ -164,10 +164,10 @@ void plm_trainer_destroy(plm_trainer *trainer)
     plm_plan_destroy(trainer->plan);
     plm_device_destroy(trainer->device);
     plm_corpus_close(trainer->corpus);
-    plm_host_free(trainer->tokens);
-    plm_host_free(trainer->targets);
-    plm_host_free(trainer->logits);
-    plm_host_free(trainer);
+    plm__host_free(trainer->tokens);
+    plm__host_free(trainer->targets);
+    plm__host_free(trainer->logits);
+    plm__host_free(trainer);
 }
 
 const plm_plan *plm_trainer_plan(const plm_trainer *trainer)
@@ -232,7 +232,7 @@ static plm_status step_once(plm_trainer *trainer, int64_t step, plm_step_result 
 {
     const plm_train_settings *s = &trainer->settings;
     plm_hyper hyper = s->hyper;
-    hyper.learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps);
+    hyper.learning_rate = plm__schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps);
     PLM_TRY(draw_window(trainer, step));
     return plm_session_step(trainer->session, step, &hyper, s->batch, trainer->tokens,
                             trainer->targets, result);
@@ -248,7 +248,7 @@ static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t
         .step = step + 1,
         .steps = s->steps,
         .loss = result->loss,
-        .learning_rate = plm_schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps),
+        .learning_rate = plm__schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps),
         .gradient_norm = result->gradient_norm,
         .loss_scale = result->loss_scale,
         .skipped = result->skipped,
@@ -288,21 +288,21 @@ static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
                        plm_train_result *result)
 {
     const plm_train_settings *s = &trainer->settings;
-    int64_t began_ns = plm_clock_ns(), spent_ns = 0, first = result->resumed_from;
+    int64_t began_ns = plm__clock_ns(), spent_ns = 0, first = result->resumed_from;
     for (int64_t step = first; step < s->steps; step++) {
         plm_step_result one;
-        int64_t step_ns = plm_clock_ns();
+        int64_t step_ns = plm__clock_ns();
         if (step == first + 1 || s->steps == first + 1)
             plm_session_tape(trainer->session, trainer->tape);
         PLM_TRY(step_once(trainer, step, &one));
-        spent_ns += plm_clock_ns() - step_ns;
+        spent_ns += plm__clock_ns() - step_ns;
         if (step == first)
             result->first_loss = one.loss;
         result->last_loss = one.loss;
         result->skipped_steps += one.skipped;
         result->steps = step + 1;
         plm_train_progress progress = tell(trainer, step, step + 1 - first, spent_ns, &one);
-        progress.elapsed_seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
+        progress.elapsed_seconds = (double)(plm__clock_ns() - began_ns) * 1e-9;
         if (is_due(step + 1, s->eval_every, s->steps))
             PLM_TRY(evaluate_now(trainer, &progress, result));
         PLM_TRY(save_if_due(trainer, step + 1, false));
@@ -312,7 +312,7 @@ static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
             break;
         }
     }
-    result->seconds = (double)(plm_clock_ns() - began_ns) * 1e-9;
+    result->seconds = (double)(plm__clock_ns() - began_ns) * 1e-9;
     return PLM_OK;
 }
 
@@ -321,7 +321,7 @@ static plm_status measure(plm_trainer *trainer, plm_train_result *result)
     plm_session_measure memory;
     size_t resident;
     PLM_TRY(plm_session_measure_memory(trainer->session, &memory));
-    PLM_TRY(plm_memory_resident(&resident));
+    PLM_TRY(plm__memory_resident(&resident));
     result->measured_peak_bytes = memory.peak_bytes;
     result->last_granule_written = memory.last_granule_written;
     result->resident_growth_bytes =
@@ -398,7 +398,7 @@ plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t 
     PLM_FAIL_IF(!(temperature > 0), PLM_ERROR_ARGUMENT, "wanted a temperature over 0, found %g",
                 temperature);
     if (!trainer->logits)
-        PLM_TRY(plm_host_alloc((size_t)s->model.vocab * sizeof(float), &trainer->logits));
+        PLM_TRY(plm__host_alloc((size_t)s->model.vocab * sizeof(float), &trainer->logits));
     /* The window slides: at most T tokens, the newest last. An empty prompt begins after a line's
      * end. */
     int64_t length = 0, prompt_length = (int64_t)strlen(prompt);
@@ -411,7 +411,8 @@ plm_status plm_trainer_sample(plm_trainer *trainer, const char *prompt, int64_t 
     for (int64_t i = 0; i < count; i++) {
         PLM_TRY(plm_session_generate(trainer->session, length, window, s->model.vocab,
                                      trainer->logits));
-        double unit = plm_philox_unit(plm_philox_at(s->seed, 0, SITE_SAMPLE, (uint64_t)i).word[0]);
+        double unit =
+            plm__philox_unit(plm__philox_at(s->seed, 0, SITE_SAMPLE, (uint64_t)i).word[0]);
         int32_t token = draw(trainer->logits, s->model.vocab, temperature, unit);
         out[i] = printable(token);
         if (length == s->sequence)

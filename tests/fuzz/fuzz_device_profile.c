@@ -36,7 +36,7 @@ static void round_trip(const plm_device_profile *profile)
 {
     char *line = NULL, *again = NULL;
     plm_device_profile read;
-    if (!can_be_priced_with(profile) || !plm_utf8_is_valid(profile->source) ||
+    if (!can_be_priced_with(profile) || !plm__utf8_is_valid(profile->source) ||
         plm_device_profile_json(profile, &line) != PLM_OK ||
         plm_device_profile_read("again", line, strlen(line), &read) != PLM_OK ||
         plm_device_profile_json(&read, &again) != PLM_OK || strcmp(line, again) != 0)

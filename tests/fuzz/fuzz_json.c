@@ -21,19 +21,20 @@ static void round_trip(json_t *root)
     plm_json_writer writer = {0};
     char *line = NULL;
     json_t *again = NULL;
-    plm_json_value(&writer, NULL, root);
-    if (plm_json_finish(&writer, &line) != PLM_OK ||
-        plm_json_read("the line", line, strlen(line), &again) != PLM_OK || !json_equal(root, again))
+    plm__json_value(&writer, NULL, root);
+    if (plm__json_finish(&writer, &line) != PLM_OK ||
+        plm__json_read("the line", line, strlen(line), &again) != PLM_OK ||
+        !json_equal(root, again))
         abort();
     json_decref(again);
-    plm_host_free(line);
+    plm__host_free(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     plm_fuzz_memory_begin();
     json_t *root = NULL;
-    plm_status status = plm_json_read("the input", bytes, count, &root);
+    plm_status status = plm__json_read("the input", bytes, count, &root);
     if (status == PLM_OK)
         round_trip(root);
     else if (status != PLM_ERROR_FORMAT || root)

@@ -25,31 +25,31 @@ static bool is_same(const plm_pool_settings *a, const plm_pool_settings *b)
 static void round_trip(const plm_pool_settings *settings)
 {
     plm_text printed = {0}, again = {0};
-    plm_pool_settings read = plm_pool_settings_default();
-    plm_torch_settings_print(settings, &printed);
-    if (plm_pool_settings_check(settings) != PLM_OK || plm_text_status(&printed) != PLM_OK)
+    plm_pool_settings read = plm__pool_settings_default();
+    plm__torch_settings_print(settings, &printed);
+    if (plm__pool_settings_check(settings) != PLM_OK || plm__text_status(&printed) != PLM_OK)
         abort();
     const char *text = printed.items ? printed.items : "";
-    if (plm_torch_settings_parse(text, &read) != PLM_OK)
+    if (plm__torch_settings_parse(text, &read) != PLM_OK)
         abort();
-    plm_torch_settings_print(&read, &again);
+    plm__torch_settings_print(&read, &again);
     if (strcmp(text, again.items ? again.items : "") != 0)
         abort();
-    plm_text_fini(&printed);
-    plm_text_fini(&again);
+    plm__text_fini(&printed);
+    plm__text_fini(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     plm_fuzz_memory_begin();
     char *text = NULL;
-    plm_pool_settings settings = plm_pool_settings_default(), before = settings;
-    if (plm_host_alloc(count + 1, &text) != PLM_OK) /* zeroed: ends the text */
+    plm_pool_settings settings = plm__pool_settings_default(), before = settings;
+    if (plm__host_alloc(count + 1, &text) != PLM_OK) /* zeroed: ends the text */
         abort();
     if (count > 0)
         memcpy(text, bytes, count);
-    plm_status status = plm_torch_settings_parse(text, &settings);
-    plm_host_free(text);
+    plm_status status = plm__torch_settings_parse(text, &settings);
+    plm__host_free(text);
     if (status == PLM_OK)
         round_trip(&settings);
     else if ((status != PLM_ERROR_FORMAT && status != PLM_ERROR_ARGUMENT) ||

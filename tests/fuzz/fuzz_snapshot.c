@@ -28,12 +28,12 @@ enum {
 static size_t count_plain(const uint8_t *bytes, size_t count)
 {
     plm_stream stream;
-    if (plm_stream_over("input", bytes, count, &stream) != PLM_OK)
+    if (plm__stream_over("input", bytes, count, &stream) != PLM_OK)
         return 0;
-    while (plm_stream_fill(&stream, 1) == PLM_OK && plm_stream_left(&stream) > 0)
+    while (plm__stream_fill(&stream, 1) == PLM_OK && plm__stream_left(&stream) > 0)
         stream.next = stream.end;
-    size_t plain = (size_t)plm_stream_offset(&stream);
-    plm_stream_close(&stream);
+    size_t plain = (size_t)plm__stream_offset(&stream);
+    plm__stream_close(&stream);
     return plain;
 }
 
@@ -65,7 +65,7 @@ static void follow(const plm_snapshot *snapshot)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    bool is_coded = plm_codec_find(bytes, count) != NULL;
+    bool is_coded = plm__codec_find(bytes, count) != NULL;
     size_t plain_bytes = is_coded ? count_plain(bytes, count) : count;
     plm_snapshot *snapshot = NULL;
     plm_fuzz_memory_begin();

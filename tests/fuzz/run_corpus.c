@@ -15,10 +15,10 @@ static int run_folder(const char *folder)
         char path[4096];
         plm_file file = {0};
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] == '.' || plm_file_map(path, &file) != PLM_OK)
+        if (entry->d_name[0] == '.' || plm__file_map(path, &file) != PLM_OK)
             continue;
         LLVMFuzzerTestOneInput(file.bytes, file.byte_count);
-        plm_file_unmap(&file);
+        plm__file_unmap(&file);
         count++;
     }
     if (entries)
@@ -32,5 +32,5 @@ int main(int argument_count, char **arguments)
     for (int i = 1; i < argument_count; i++)
         count += run_folder(arguments[i]);
     printf("%d inputs\n", count);
-    return count > 0 && plm_host_stats_get().live_count == 0 ? 0 : 1;
+    return count > 0 && plm__host_stats_get().live_count == 0 ? 0 : 1;
 }

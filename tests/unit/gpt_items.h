@@ -47,7 +47,7 @@ static inline int64_t gpt_items_max(const gpt_shape *shape)
 
 static inline int64_t gpt_born(gpt_items *list, size_t bytes)
 {
-    list->items[list->count] = (plm_pack_item){list->now, list->now, plm_granules(bytes)};
+    list->items[list->count] = (plm_pack_item){list->now, list->now, plm__granules(bytes)};
     return list->count++;
 }
 
@@ -73,7 +73,7 @@ static inline void gpt_used(gpt_items *list, int64_t item)
 /* The workspace of a matrix product: 1 KiB to 4 MiB, the same for the same `site` of any block. */
 static inline void gpt_work(gpt_items *list, uint32_t site)
 {
-    plm_philox random = plm_philox_at(list->shape.work_seed, 0, 0, site);
+    plm_philox random = plm__philox_at(list->shape.work_seed, 0, 0, site);
     gpt_born(list, ((size_t)1 << (10 + random.word[0] % 12)) + random.word[1] % 1024);
 }
 

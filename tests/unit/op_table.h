@@ -165,8 +165,8 @@ static inline size_t element_bytes(const plm_operand *operand)
 static inline float value_of(const plm_operand *operand, int64_t e)
 {
     const uint16_t *halves = operand->data;
-    return operand->dtype == PLM_DTYPE_BF16  ? plm_from_bf16(halves[e])
-           : operand->dtype == PLM_DTYPE_F16 ? plm_from_fp16(halves[e])
+    return operand->dtype == PLM_DTYPE_BF16  ? plm__from_bf16(halves[e])
+           : operand->dtype == PLM_DTYPE_F16 ? plm__from_fp16(halves[e])
                                              : ((const float *)operand->data)[e];
 }
 
@@ -175,9 +175,9 @@ static inline void set_value(const plm_operand *operand, int64_t e, float value)
 {
     uint16_t *halves = operand->data;
     if (operand->dtype == PLM_DTYPE_BF16)
-        halves[e] = plm_to_bf16(value);
+        halves[e] = plm__to_bf16(value);
     else if (operand->dtype == PLM_DTYPE_F16)
-        halves[e] = plm_to_fp16(value);
+        halves[e] = plm__to_fp16(value);
     else
         ((float *)operand->data)[e] = value;
 }

@@ -36,21 +36,21 @@ static inline void kit_begin(pool_kit *kit, plm_pool_policy policy, size_t capac
                              const plm_pool_settings *settings)
 {
     memset(kit, 0, sizeof *kit);
-    plm_space_init(&kit->space, capacity);
-    assert_ok(plm_pool_create(policy, &kit->space.source, settings, &kit->pool));
-    plm_pool_listen(kit->pool, kit_write_down, kit);
+    plm__space_init(&kit->space, capacity);
+    assert_ok(plm__pool_create(policy, &kit->space.source, settings, &kit->pool));
+    plm__pool_listen(kit->pool, kit_write_down, kit);
 }
 
 /* The pool is whole, and agrees with the space about what is reserved. */
 static inline void kit_check_at(pool_kit *kit, const char *file, int line)
 {
-    if (!plm_pool_is_valid(kit->pool)) {
+    if (!plm__pool_is_valid(kit->pool)) {
         plm_error error;
         plm_error_get(&error);
         print_error("%s\n", error.message);
         _fail(file, line);
     }
-    _assert_int_equal(plm_pool_sum(kit->pool).reserved_bytes, kit->space.committed_bytes, file,
+    _assert_int_equal(plm__pool_sum(kit->pool).reserved_bytes, kit->space.committed_bytes, file,
                       line);
 }
 
@@ -59,17 +59,17 @@ static inline void kit_check_at(pool_kit *kit, const char *file, int line)
 static inline void kit_end(pool_kit *kit)
 {
     kit_check(kit);
-    plm_pool_destroy(kit->pool);
+    plm__pool_destroy(kit->pool);
     assert_int_equal(kit->space.committed_bytes, 0);
     assert_int_equal(kit->space.reserved.count, 0);
-    plm_space_fini(&kit->space);
+    plm__space_fini(&kit->space);
 }
 
 static inline plm_pool_grant kit_grant_at(pool_kit *kit, const plm_pool_request *request,
                                           const char *file, int line)
 {
     plm_pool_grant grant = {0};
-    assert_ok_at(plm_pool_alloc(kit->pool, request, &grant), file, line);
+    assert_ok_at(plm__pool_alloc(kit->pool, request, &grant), file, line);
     kit_check_at(kit, file, line);
     return grant;
 }
@@ -88,14 +88,14 @@ static inline uint64_t kit_take_at(pool_kit *kit, size_t bytes, uint64_t stream,
 
 #define kit_give(kit, address)                                                                     \
     do {                                                                                           \
-        assert_ok(plm_pool_free((kit)->pool, (address), NULL));                                    \
+        assert_ok(plm__pool_free((kit)->pool, (address), NULL));                                   \
         kit_check(kit);                                                                            \
     } while (0)
 
 #define kit_refuse(kit, ...)                                                                       \
     do {                                                                                           \
         plm_pool_grant untouched_ = {7, 7};                                                        \
-        assert_int_equal(plm_pool_alloc((kit)->pool, (__VA_ARGS__), &untouched_),                  \
+        assert_int_equal(plm__pool_alloc((kit)->pool, (__VA_ARGS__), &untouched_),                 \
                          PLM_ERROR_DEVICE_MEMORY);                                                 \
         assert_int_equal(untouched_.address, 7);                                                   \
         kit_check(kit);                                                                            \
@@ -103,12 +103,12 @@ static inline uint64_t kit_take_at(pool_kit *kit, size_t bytes, uint64_t stream,
 
 static inline size_t kit_reserved(const pool_kit *kit)
 {
-    return plm_pool_sum(kit->pool).reserved_bytes;
+    return plm__pool_sum(kit->pool).reserved_bytes;
 }
 
 static inline int64_t kit_stat(const pool_kit *kit, plm_pool_stat_family family)
 {
-    return plm_pool_statistics(kit->pool)->of[family][PLM_POOL_ALL].current;
+    return plm__pool_statistics(kit->pool)->of[family][PLM_POOL_ALL].current;
 }
 
 static inline void kit_forget(pool_kit *kit)

@@ -41,7 +41,7 @@ static inline json_t *run_json(const char *command, const char *arguments, int w
     assert_int_equal(run_program(line, to_output, output), wanted_status);
     assert_non_null(strchr(output, '\n'));
     assert_string_equal(strchr(output, '\n'), "\n");
-    assert_ok(plm_json_read(command, output, strlen(output), &root));
+    assert_ok(plm__json_read(command, output, strlen(output), &root));
     return root;
 }
 

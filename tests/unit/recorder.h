@@ -34,18 +34,18 @@ static inline void recorder_see(void *context, const plm_pool_block *block)
 static inline void recorder_begin(test_recorder *recorder, size_t capacity, const char *settings)
 {
     memset(recorder, 0, sizeof *recorder);
-    recorder->settings = plm_pool_settings_default();
-    assert_ok(plm_torch_settings_parse(settings, &recorder->settings));
-    plm_space_init(&recorder->space, capacity);
-    assert_ok(plm_pool_create(PLM_POOL_CACHING, &recorder->space.source, &recorder->settings,
-                              &recorder->pool));
-    plm_pool_listen(recorder->pool, recorder_note, recorder);
+    recorder->settings = plm__pool_settings_default();
+    assert_ok(plm__torch_settings_parse(settings, &recorder->settings));
+    plm__space_init(&recorder->space, capacity);
+    assert_ok(plm__pool_create(PLM_POOL_CACHING, &recorder->space.source, &recorder->settings,
+                               &recorder->pool));
+    plm__pool_listen(recorder->pool, recorder_note, recorder);
 }
 
 static inline void recorder_end(test_recorder *recorder)
 {
-    plm_pool_destroy(recorder->pool);
-    plm_space_fini(&recorder->space);
+    plm__pool_destroy(recorder->pool);
+    plm__space_fini(&recorder->space);
     PLM_ARRAY_FREE(&recorder->events);
     PLM_ARRAY_FREE(&recorder->blocks);
 }
@@ -56,13 +56,13 @@ static inline void recorder_write_events(const test_recorder *recorder, int64_t 
     for (int64_t i = first; i < recorder->events.count; i++) {
         const plm_pool_event *event = &recorder->events.items[i];
         bool failed = event->kind == PLM_EVENT_OUT_OF_MEMORY;
-        plm_text_add(text,
-                     "%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%zu,\"stream\":%llu,\"time_us\":"
-                     "%lld,\"pool_id\":[0,%u]}",
-                     i > first ? "," : "", plm_event_text(event->kind),
-                     failed ? "device_free" : "addr",
-                     failed ? 0ull : (unsigned long long)event->address, event->bytes,
-                     (unsigned long long)event->stream, (long long)i + 1, event->private_pool);
+        plm__text_add(text,
+                      "%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%zu,\"stream\":%llu,\"time_us\":"
+                      "%lld,\"pool_id\":[0,%u]}",
+                      i > first ? "," : "", plm_event_text(event->kind),
+                      failed ? "device_free" : "addr",
+                      failed ? 0ull : (unsigned long long)event->address, event->bytes,
+                      (unsigned long long)event->stream, (long long)i + 1, event->private_pool);
     }
 }
 
@@ -71,16 +71,16 @@ static inline void recorder_write_block(const plm_pool_block *block, bool first,
     static const char *const states[] = {[PLM_POOL_BLOCK_FREE] = "inactive",
                                          [PLM_POOL_BLOCK_LIVE] = "active_allocated",
                                          [PLM_POOL_BLOCK_PENDING] = "active_pending_free"};
-    plm_text_add(text, "%s{\"address\":%llu,\"size\":%zu,\"requested_size\":%zu,\"state\":\"%s\"}",
-                 first ? "" : ",", (unsigned long long)block->address, block->bytes,
-                 block->asked_bytes, states[block->state]);
+    plm__text_add(text, "%s{\"address\":%llu,\"size\":%zu,\"requested_size\":%zu,\"state\":\"%s\"}",
+                  first ? "" : ",", (unsigned long long)block->address, block->bytes,
+                  block->asked_bytes, states[block->state]);
 }
 
 /* Each run of memory without a gap is a segment of the snapshot. */
 static inline void recorder_write_segments(test_recorder *recorder, plm_text *text)
 {
     recorder->blocks.count = 0;
-    assert_ok(plm_pool_walk(recorder->pool, recorder_see, recorder));
+    assert_ok(plm__pool_walk(recorder->pool, recorder_see, recorder));
     const plm_pool_block *blocks = recorder->blocks.items;
     int64_t count = recorder->blocks.count, written = 0;
     for (int64_t first = 0, end; first < count; first = end) {
@@ -93,17 +93,17 @@ static inline void recorder_write_segments(test_recorder *recorder, plm_text *te
             end++;
             continue;
         }
-        plm_text_add(text,
-                     "%s{\"device\":0,\"address\":%llu,\"total_size\":%zu,\"stream\":%llu,"
-                     "\"segment_type\":\"%s\",\"segment_pool_id\":[0,%u],\"is_expandable\":%s,"
-                     "\"blocks\":[",
-                     written++ ? "," : "", (unsigned long long)blocks[first].address, bytes,
-                     (unsigned long long)blocks[first].stream,
-                     blocks[first].is_small ? "small" : "large", blocks[first].private_pool,
-                     blocks[first].is_expandable ? "true" : "false");
+        plm__text_add(text,
+                      "%s{\"device\":0,\"address\":%llu,\"total_size\":%zu,\"stream\":%llu,"
+                      "\"segment_type\":\"%s\",\"segment_pool_id\":[0,%u],\"is_expandable\":%s,"
+                      "\"blocks\":[",
+                      written++ ? "," : "", (unsigned long long)blocks[first].address, bytes,
+                      (unsigned long long)blocks[first].stream,
+                      blocks[first].is_small ? "small" : "large", blocks[first].private_pool,
+                      blocks[first].is_expandable ? "true" : "false");
         for (int64_t i = first; i < end; i++)
             recorder_write_block(&blocks[i], i == first, text);
-        plm_text_add(text, "]}");
+        plm__text_add(text, "]}");
     }
 }
 
@@ -111,42 +111,42 @@ static inline void recorder_write_settings(const test_recorder *recorder, plm_te
 {
     const plm_pool_settings *settings = &recorder->settings;
     plm_text conf = {0};
-    plm_torch_settings_print(settings, &conf);
-    plm_text_add(text,
-                 "{\"PYTORCH_CUDA_ALLOC_CONF\":\"%s\",\"max_split_size\":%lld,"
-                 "\"garbage_collection_threshold\":%.3f,\"expandable_segments\":%s,"
-                 "\"roundup_power2_divisions\":{",
-                 conf.count ? conf.items : "",
-                 settings->max_split_bytes == SIZE_MAX ? -1ll
-                                                       : (long long)settings->max_split_bytes,
-                 settings->garbage_threshold, settings->expandable_segments ? "true" : "false");
+    plm__torch_settings_print(settings, &conf);
+    plm__text_add(text,
+                  "{\"PYTORCH_CUDA_ALLOC_CONF\":\"%s\",\"max_split_size\":%lld,"
+                  "\"garbage_collection_threshold\":%.3f,\"expandable_segments\":%s,"
+                  "\"roundup_power2_divisions\":{",
+                  conf.count ? conf.items : "",
+                  settings->max_split_bytes == SIZE_MAX ? -1ll
+                                                        : (long long)settings->max_split_bytes,
+                  settings->garbage_threshold, settings->expandable_segments ? "true" : "false");
     for (int i = 0; i < PLM_POOL_INTERVALS; i++)
-        plm_text_add(text, "%s\"%d\":%u", i ? "," : "", 1 << i, settings->divisions[i]);
-    plm_text_add(text, "}}");
-    plm_text_fini(&conf);
+        plm__text_add(text, "%s\"%d\":%u", i ? "," : "", 1 << i, settings->divisions[i]);
+    plm__text_add(text, "}}");
+    plm__text_fini(&conf);
 }
 
 /* The snapshot as of now, its first `lost` events overwritten. */
 static inline plm_snapshot *recorder_snapshot(test_recorder *recorder, int64_t lost)
 {
     plm_text text = {0};
-    plm_text_add(&text, "{\"segments\":[");
+    plm__text_add(&text, "{\"segments\":[");
     recorder_write_segments(recorder, &text);
-    plm_text_add(&text, "],\"device_traces\":[[");
+    plm__text_add(&text, "],\"device_traces\":[[");
     recorder_write_events(recorder, lost, &text);
-    plm_text_add(&text, "]],\"allocator_settings\":");
+    plm__text_add(&text, "]],\"allocator_settings\":");
     recorder_write_settings(recorder, &text);
-    plm_text_add(&text, "}");
-    assert_ok(plm_text_status(&text));
+    plm__text_add(&text, "}");
+    assert_ok(plm__text_status(&text));
     plm_snapshot *snapshot = read_json(text.items);
-    plm_text_fini(&text);
+    plm__text_fini(&text);
     return snapshot;
 }
 
 /* A number in [0, limit) from a fixed stream. */
 static inline uint32_t recorder_draw(uint32_t seed, uint64_t *index, uint32_t limit)
 {
-    return plm_philox_at(seed, 0, 0, (*index)++).word[0] % limit;
+    return plm__philox_at(seed, 0, 0, (*index)++).word[0] % limit;
 }
 
 /* A size of any kind: tiny, small, middling, large. */

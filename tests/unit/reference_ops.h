@@ -108,8 +108,8 @@ static inline void ref_dropout(reference *r)
                     (uint64_t)((r->step.sample_offset + b) * r->n.T + t) * (uint64_t)r->n.C +
                     (uint64_t)c;
                 uint32_t word =
-                    plm_philox_at(r->step.seed, r->step.step, r->attr.site, e / 4).word[e % 4];
-                bool keep = plm_philox_unit(word) >= r->attr.probability;
+                    plm__philox_at(r->step.seed, r->step.step, r->attr.site, e / 4).word[e % 4];
+                bool keep = plm__philox_unit(word) >= r->attr.probability;
                 r->out[0][at] = keep ? r->in[0][at] / (1 - (double)r->attr.probability) : 0;
             }
 }
@@ -452,10 +452,10 @@ static inline void ref_cast(reference *r)
 static inline void ref_init_normal(reference *r)
 {
     for (int64_t e = 0; e < r->effect_count[0]; e++) {
-        plm_philox four = plm_philox_at(r->step.seed, 0, r->attr.site, (uint64_t)e / 4);
+        plm_philox four = plm__philox_at(r->step.seed, 0, r->attr.site, (uint64_t)e / 4);
         const uint32_t *pair = four.word + e % 4 / 2 * 2;
-        double radius = sqrt(-2 * log(1 - (double)plm_philox_unit(pair[0])));
-        double angle = 2 * M_PI * (double)plm_philox_unit(pair[1]);
+        double radius = sqrt(-2 * log(1 - (double)plm__philox_unit(pair[0])));
+        double angle = 2 * M_PI * (double)plm__philox_unit(pair[1]);
         r->effect[0][e] = (double)r->attr.scale * radius * (e % 2 ? sin(angle) : cos(angle));
     }
 }

@@ -23,7 +23,7 @@
 /* Before main: what JSON takes is counted, and fails in sweeps, like all host memory. */
 __attribute__((constructor)) static void count_json_memory(void)
 {
-    plm_json_count_memory();
+    plm__json_count_memory();
 }
 
 static inline void assert_ok_at(plm_status status, const char *file, int line)
@@ -53,16 +53,16 @@ static inline void sweep_failures(plm_status (*call)(void *context), void *conte
     for (int persistent = 0; persistent < 2; persistent++) {
         bool fired = true;
         for (int64_t n = 1; fired; n += 1 + SANITIZED * n / 50) {
-            plm_host_stats before = plm_host_stats_get();
-            plm_host_fail_at(n, persistent != 0);
+            plm_host_stats before = plm__host_stats_get();
+            plm__host_fail_at(n, persistent != 0);
             plm_status status = call(context);
-            fired = plm_host_fail_at(0, false);
+            fired = plm__host_fail_at(0, false);
             if (status != (fired ? PLM_ERROR_HOST_MEMORY : PLM_OK) ||
-                plm_host_stats_get().live_bytes != before.live_bytes ||
-                plm_host_stats_get().live_count != before.live_count) {
-                print_error("plm_host_fail_at(%lld, %d): %s, %zu bytes left\n", (long long)n,
+                plm__host_stats_get().live_bytes != before.live_bytes ||
+                plm__host_stats_get().live_count != before.live_count) {
+                print_error("plm__host_fail_at(%lld, %d): %s, %zu bytes left\n", (long long)n,
                             persistent, plm_status_name(status),
-                            plm_host_stats_get().live_bytes - before.live_bytes);
+                            plm__host_stats_get().live_bytes - before.live_bytes);
                 fail();
             }
         }
@@ -72,7 +72,7 @@ static inline void sweep_failures(plm_status (*call)(void *context), void *conte
 static inline int check_no_leak(void **state)
 {
     (void)state;
-    plm_host_stats stats = plm_host_stats_get();
+    plm_host_stats stats = plm__host_stats_get();
     if (stats.live_count != 0)
         print_error("%lld host blocks, %zu bytes, were leaked\n", (long long)stats.live_count,
                     stats.live_bytes);

@@ -181,7 +181,7 @@ static void the_count_sees_this_programs_calls_and_a_librarys(void **state)
     void *block = NULL;
     memset(&counted, 0, sizeof counted);
     atomic_store(&counted.on, true);
-    assert_ok(plm_host_alloc(100, &block));
+    assert_ok(plm__host_alloc(100, &block));
     json_t *text = json_string("from a library"); /* whose blocks come through the engine's door */
     FILE *file = fopen("/dev/null", "r");
     atomic_store(&counted.on, false);
@@ -189,7 +189,7 @@ static void the_count_sees_this_programs_calls_and_a_librarys(void **state)
     assert_true(atomic_load(&counted.library_calls) >= 1);
     assert_true(atomic_load(&counted.held_bytes) > 100);
     json_decref(text);
-    plm_host_free(block);
+    plm__host_free(block);
     fclose(file);
 }
 

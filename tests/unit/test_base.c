@@ -57,11 +57,11 @@ static void products_and_sums_that_do_not_fit_are_statuses(void **state)
 {
     (void)state;
     size_t bytes = 5;
-    assert_int_equal(plm_mul_bytes(SIZE_MAX / 2, 3, &bytes), PLM_ERROR_OVERFLOW);
-    assert_int_equal(plm_add_bytes(SIZE_MAX, 1, &bytes), PLM_ERROR_OVERFLOW);
-    assert_int_equal(plm_round_up_bytes(SIZE_MAX - 3, 64, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__mul_bytes(SIZE_MAX / 2, 3, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__add_bytes(SIZE_MAX, 1, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__round_up_bytes(SIZE_MAX - 3, 64, &bytes), PLM_ERROR_OVERFLOW);
     assert_int_equal(bytes, 5);
-    assert_ok(plm_round_up_bytes(65, 64, &bytes));
+    assert_ok(plm__round_up_bytes(65, 64, &bytes));
     assert_int_equal(bytes, 128);
 }
 
@@ -69,15 +69,15 @@ static void the_nth_host_allocation_fails_once_or_for_good(void **state)
 {
     (void)state;
     for (int persistent = 0; persistent < 2; persistent++) {
-        plm_host_fail_at(2, persistent);
+        plm__host_fail_at(2, persistent);
         void *first = NULL, *second = NULL, *third = NULL;
-        assert_ok(plm_host_alloc(16, &first));
-        assert_int_equal(plm_host_alloc(16, &second), PLM_ERROR_HOST_MEMORY);
+        assert_ok(plm__host_alloc(16, &first));
+        assert_int_equal(plm__host_alloc(16, &second), PLM_ERROR_HOST_MEMORY);
         assert_null(second);
-        assert_int_equal(plm_host_alloc(16, &third), persistent ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-        assert_true(plm_host_fail_at(0, false));
-        plm_host_free(first);
-        plm_host_free(third);
+        assert_int_equal(plm__host_alloc(16, &third), persistent ? PLM_ERROR_HOST_MEMORY : PLM_OK);
+        assert_true(plm__host_fail_at(0, false));
+        plm__host_free(first);
+        plm__host_free(third);
     }
 }
 
@@ -85,22 +85,22 @@ static void growing_a_block_keeps_its_bytes_and_zeroes_the_rest(void **state)
 {
     (void)state;
     char *block = NULL;
-    assert_ok(plm_host_alloc(3, &block));
+    assert_ok(plm__host_alloc(3, &block));
     memcpy(block, "abc", 3);
-    assert_ok(plm_host_realloc(4096, &block));
+    assert_ok(plm__host_realloc(4096, &block));
     assert_memory_equal(block, "abc\0\0", 5);
     assert_int_equal(block[4095], 0);
-    plm_host_free(block);
+    plm__host_free(block);
 }
 
 /* Known answers published with the reference implementation of Random123. */
 static void philox_gives_the_published_numbers(void **state)
 {
     (void)state;
-    plm_philox zeros = plm_philox_at(0, 0, 0, 0);
+    plm_philox zeros = plm__philox_at(0, 0, 0, 0);
     static const uint32_t of_zeros[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
     assert_memory_equal(zeros.word, of_zeros, sizeof of_zeros);
-    plm_philox ones = plm_philox_at(UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX);
+    plm_philox ones = plm__philox_at(UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX);
     static const uint32_t of_ones[4] = {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu};
     assert_memory_equal(ones.word, of_ones, sizeof of_ones);
 }
@@ -109,29 +109,29 @@ static void a_text_sticks_to_its_first_failure(void **state)
 {
     (void)state;
     plm_text text = {0};
-    plm_text_add(&text, "%d,", 12);
-    plm_host_fail_at(1, true);
-    plm_text_repeat(&text, "x", 1000);
-    plm_host_fail_at(0, false);
-    plm_text_add(&text, "y");
-    assert_int_equal(plm_text_status(&text), PLM_ERROR_HOST_MEMORY);
+    plm__text_add(&text, "%d,", 12);
+    plm__host_fail_at(1, true);
+    plm__text_repeat(&text, "x", 1000);
+    plm__host_fail_at(0, false);
+    plm__text_add(&text, "y");
+    assert_int_equal(plm__text_status(&text), PLM_ERROR_HOST_MEMORY);
     assert_int_equal(strncmp(text.items, "12,", 3), 0);
     assert_null(strchr(text.items, 'y'));
-    plm_text_fini(&text);
+    plm__text_fini(&text);
 }
 
 static plm_status write_sample(char **line)
 {
     plm_json_writer writer = {0};
-    plm_json_begin_object(&writer, NULL);
-    plm_json_bytes(&writer, "peak_bytes", 4096);
-    plm_json_begin_array(&writer, "live");
-    plm_json_text(&writer, NULL, "a \"quoted\" name");
-    plm_json_real(&writer, NULL, 0.0 / 0.0);
-    plm_json_end(&writer);
-    plm_json_bool(&writer, "fits", true);
-    plm_json_end(&writer);
-    return plm_json_finish(&writer, line);
+    plm__json_begin_object(&writer, NULL);
+    plm__json_bytes(&writer, "peak_bytes", 4096);
+    plm__json_begin_array(&writer, "live");
+    plm__json_text(&writer, NULL, "a \"quoted\" name");
+    plm__json_real(&writer, NULL, 0.0 / 0.0);
+    plm__json_end(&writer);
+    plm__json_bool(&writer, "fits", true);
+    plm__json_end(&writer);
+    return plm__json_finish(&writer, line);
 }
 
 static void json_is_written_on_one_line(void **state)
@@ -141,20 +141,20 @@ static void json_is_written_on_one_line(void **state)
     assert_ok(write_sample(&line));
     assert_string_equal(
         line, "{\"peak_bytes\":4096,\"live\":[\"a \\\"quoted\\\" name\",null],\"fits\":true}");
-    plm_host_free(line);
+    plm__host_free(line);
 }
 
 static void json_writing_survives_the_failure_of_every_allocation(void **state)
 {
     (void)state;
-    int64_t live = plm_host_stats_get().live_count;
+    int64_t live = plm__host_stats_get().live_count;
     for (int64_t n = 1;; n++) {
         char *line = NULL;
-        plm_host_fail_at(n, false);
+        plm__host_fail_at(n, false);
         plm_status status = write_sample(&line);
-        bool fired = plm_host_fail_at(0, false);
-        plm_host_free(line);
-        assert_int_equal(plm_host_stats_get().live_count, live);
+        bool fired = plm__host_fail_at(0, false);
+        plm__host_free(line);
+        assert_int_equal(plm__host_stats_get().live_count, live);
         if (!fired)
             break;
         /* jansson gives up a smaller buffer without failing the whole: either answer is whole */
@@ -167,13 +167,13 @@ static void a_text_or_key_that_is_no_utf8_is_written_with_u_fffd(void **state)
     (void)state;
     plm_json_writer writer = {0};
     char *line = NULL;
-    plm_json_begin_object(&writer, NULL);
-    plm_json_text(&writer, "name \xe9", "caf\xe9, caf\xc3\xa9, \xed\xa0\x80");
-    plm_json_end(&writer);
-    assert_ok(plm_json_finish(&writer, &line));
+    plm__json_begin_object(&writer, NULL);
+    plm__json_text(&writer, "name \xe9", "caf\xe9, caf\xc3\xa9, \xed\xa0\x80");
+    plm__json_end(&writer);
+    assert_ok(plm__json_finish(&writer, &line));
     assert_string_equal(line, "{\"name \xef\xbf\xbd\":\"caf\xef\xbf\xbd, caf\xc3\xa9, "
                               "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"}");
-    plm_host_free(line);
+    plm__host_free(line);
 }
 
 static void utf8_is_the_shortest_forms_up_to_10ffff_without_surrogates(void **state)
@@ -204,7 +204,7 @@ static void utf8_is_the_shortest_forms_up_to_10ffff_without_surrogates(void **st
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t point = 0;
         int64_t count = (int64_t)strlen(cases[i].bytes);
-        assert_int_equal(plm_utf8_decode(cases[i].bytes, count, &point), cases[i].length);
+        assert_int_equal(plm__utf8_decode(cases[i].bytes, count, &point), cases[i].length);
         assert_int_equal(point, cases[i].point);
     }
 }
@@ -214,7 +214,7 @@ static void malformed_json_names_line_and_column(void **state)
     (void)state;
     json_t *root = NULL;
     static const char text[] = "{\n  \"a\": 1,\n  \"a\": 2 }";
-    assert_int_equal(plm_json_read("the file", text, sizeof text - 1, &root), PLM_ERROR_FORMAT);
+    assert_int_equal(plm__json_read("the file", text, sizeof text - 1, &root), PLM_ERROR_FORMAT);
     assert_null(root);
     plm_error error;
     plm_error_get(&error);
@@ -226,15 +226,15 @@ static void json_beyond_what_people_write_is_refused_unread(void **state)
     (void)state;
     char *text = NULL;
     json_t *root = NULL;
-    assert_ok(plm_host_alloc(PLM_JSON_SMALL_MAX + 1, &text));
+    assert_ok(plm__host_alloc(PLM_JSON_SMALL_MAX + 1, &text));
     memset(text, ' ', PLM_JSON_SMALL_MAX + 1);
     memcpy(text, "{}", 2);
-    assert_int_equal(plm_json_read_small("the file", text, PLM_JSON_SMALL_MAX + 1, &root),
+    assert_int_equal(plm__json_read_small("the file", text, PLM_JSON_SMALL_MAX + 1, &root),
                      PLM_ERROR_FORMAT);
     assert_null(root);
-    assert_ok(plm_json_read_small("the file", text, PLM_JSON_SMALL_MAX, &root));
+    assert_ok(plm__json_read_small("the file", text, PLM_JSON_SMALL_MAX, &root));
     json_decref(root);
-    plm_host_free(text);
+    plm__host_free(text);
 }
 
 static void a_file_is_written_whole_and_read_back(void **state)
@@ -244,15 +244,15 @@ static void a_file_is_written_whole_and_read_back(void **state)
     int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
     close(descriptor);
-    assert_ok(plm_file_write(path, "hello", 5));
+    assert_ok(plm__file_write(path, "hello", 5));
     plm_file file = {0};
-    assert_ok(plm_file_map(path, &file));
+    assert_ok(plm__file_map(path, &file));
     assert_int_equal(file.byte_count, 5);
     assert_memory_equal(file.bytes, "hello", 5);
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     unlink(path);
-    assert_int_equal(plm_file_map(path, &file), PLM_ERROR_IO);
-    assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
+    assert_int_equal(plm__file_map(path, &file), PLM_ERROR_IO);
+    assert_int_equal(plm__file_map("/tmp", &file), PLM_ERROR_IO);
 }
 
 static void note_name(const char *name, void *user)
@@ -270,12 +270,12 @@ static void what_is_no_file_is_not_written_over(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
-    assert_int_equal(plm_file_write(pipe_path, "x", 1), PLM_ERROR_IO);
-    assert_int_equal(plm_file_write(folder, "x", 1), PLM_ERROR_IO);
-    assert_int_equal(plm_file_write("", "x", 1), PLM_ERROR_IO);
+    assert_int_equal(plm__file_write(pipe_path, "x", 1), PLM_ERROR_IO);
+    assert_int_equal(plm__file_write(folder, "x", 1), PLM_ERROR_IO);
+    assert_int_equal(plm__file_write("", "x", 1), PLM_ERROR_IO);
     assert_int_equal(stat(pipe_path, &about), 0);
     assert_true(S_ISFIFO(about.st_mode));
-    assert_ok(plm_folder_each(folder, note_name, names));
+    assert_ok(plm__folder_each(folder, note_name, names));
     assert_string_equal(names, "pipe");
     unlink(pipe_path);
     rmdir(folder);
@@ -299,9 +299,9 @@ static void json_that_is_read_in_too_little_memory_is_never_read_wrong(void **st
     bool fired = true;
     for (int64_t n = 1; fired; n++) {
         json_t *root = NULL;
-        plm_host_fail_at(n, false);
-        plm_status status = plm_json_read("the file", text, sizeof text - 1, &root);
-        fired = plm_host_fail_at(0, false);
+        plm__host_fail_at(n, false);
+        plm_status status = plm__json_read("the file", text, sizeof text - 1, &root);
+        fired = plm__host_fail_at(0, false);
         assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
         assert_int_equal(root != NULL, !fired);
         json_decref(root);
@@ -314,15 +314,15 @@ static plm_status use_files(const char *folder, const char *path)
     char names[64] = "";
     plm_file file = {0};
     plm_file_reader reader = {0};
-    PLM_TRY(plm_folder_make(folder));
-    PLM_TRY(plm_folder_each(folder, note_name, names));
-    PLM_TRY(plm_file_map(path, &file));
-    plm_file_unmap(&file);
-    PLM_TRY(plm_file_open(path, &reader));
-    plm_status status = plm_file_read_at(&reader, 1, names, 2);
-    plm_file_close(&reader);
+    PLM_TRY(plm__folder_make(folder));
+    PLM_TRY(plm__folder_each(folder, note_name, names));
+    PLM_TRY(plm__file_map(path, &file));
+    plm__file_unmap(&file);
+    PLM_TRY(plm__file_open(path, &reader));
+    plm_status status = plm__file_read_at(&reader, 1, names, 2);
+    plm__file_close(&reader);
     PLM_TRY(status);
-    return plm_file_write(path, "new", 3);
+    return plm__file_write(path, "new", 3);
 }
 
 static void every_file_call_may_fail_and_leaves_a_whole_file(void **state)
@@ -337,22 +337,22 @@ static void every_file_call_may_fail_and_leaves_a_whole_file(void **state)
         for (int64_t n = 1; fired; n++) {
             char names[64] = "";
             plm_file file = {0};
-            assert_ok(plm_file_write(path, "old", 3));
-            plm_file_fail_at((plm_file_call)kind, n, false);
+            assert_ok(plm__file_write(path, "old", 3));
+            plm__file_fail_at((plm_file_call)kind, n, false);
             plm_status status = use_files(folder, path);
-            fired = plm_file_fail_at(PLM_FILE_CALL_ANY, 0, false);
+            fired = plm__file_fail_at(PLM_FILE_CALL_ANY, 0, false);
             seen[kind] |= fired;
             assert_true(status == PLM_OK || (fired && status == PLM_ERROR_IO));
-            assert_ok(plm_file_map(path, &file));
+            assert_ok(plm__file_map(path, &file));
             assert_int_equal(file.byte_count, 3);
             assert_true(memcmp(file.bytes, "old", 3) == 0 || memcmp(file.bytes, "new", 3) == 0);
-            plm_file_unmap(&file);
-            assert_ok(plm_folder_each(folder, note_name, names));
+            plm__file_unmap(&file);
+            assert_ok(plm__folder_each(folder, note_name, names));
             assert_string_equal(names, "file"); /* no temporary is left */
         }
         /* a file that is read has no use for the rest */
         if (!seen[kind] && kind != PLM_FILE_CALL_READ && kind != PLM_FILE_CALL_REMOVE)
-            fail_msg("'%s' never failed", plm_file_call_text((plm_file_call)kind));
+            fail_msg("'%s' never failed", plm__file_call_text((plm_file_call)kind));
     }
     unlink(path);
     rmdir(folder);
@@ -369,16 +369,16 @@ static void a_failed_file_call_leaves_its_errno_in_the_record(void **state)
     plm_error error;
     plm_file file = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        plm_file_fail_at(cases[i].kind, 1, false);
-        assert_int_equal(plm_file_write("/tmp/plimsoll-test-errno", "x", 1), PLM_ERROR_IO);
-        plm_file_fail_at(PLM_FILE_CALL_ANY, 0, false);
+        plm__file_fail_at(cases[i].kind, 1, false);
+        assert_int_equal(plm__file_write("/tmp/plimsoll-test-errno", "x", 1), PLM_ERROR_IO);
+        plm__file_fail_at(PLM_FILE_CALL_ANY, 0, false);
         plm_error_get(&error);
         assert_int_equal(error.system_error, cases[i].error);
     }
-    assert_int_equal(plm_file_map("/nonexistent/file", &file), PLM_ERROR_IO);
+    assert_int_equal(plm__file_map("/nonexistent/file", &file), PLM_ERROR_IO);
     plm_error_get(&error);
     assert_int_equal(error.system_error, ENOENT);
-    assert_int_equal(plm_file_map("/tmp", &file), PLM_ERROR_IO);
+    assert_int_equal(plm__file_map("/tmp", &file), PLM_ERROR_IO);
     plm_error_get(&error);
     assert_int_equal(error.system_error, 0); /* no call failed */
 }
@@ -398,15 +398,15 @@ static void a_refused_host_allocation_tells_its_figures(void **state)
     (void)state;
     void *block = NULL, *more = NULL;
     plm_error error;
-    assert_ok(plm_host_alloc(1000, &block));
-    plm_host_fail_at(1, false);
-    assert_int_equal(plm_host_alloc(500, &more), PLM_ERROR_HOST_MEMORY);
-    plm_host_fail_at(0, false);
+    assert_ok(plm__host_alloc(1000, &block));
+    plm__host_fail_at(1, false);
+    assert_int_equal(plm__host_alloc(500, &more), PLM_ERROR_HOST_MEMORY);
+    plm__host_fail_at(0, false);
     plm_error_get(&error);
     assert_int_equal(error.oom.asked_bytes, 500);
-    assert_int_equal(error.oom.live_bytes, plm_host_stats_get().live_bytes);
+    assert_int_equal(error.oom.live_bytes, plm__host_stats_get().live_bytes);
     assert_null(more);
-    plm_host_free(block);
+    plm__host_free(block);
 }
 
 static void figures_of_the_kernel_are_read_with_and_without_a_unit(void **state)
@@ -415,12 +415,12 @@ static void figures_of_the_kernel_are_read_with_and_without_a_unit(void **state)
     static const char listing[] = "MemTotal:  100 kB\nMemAvailable:       42 kB\nMemAvail: 3 kB\n"
                                   "anon 12\ninactive_file 4096\n";
     size_t figure = 7;
-    assert_true(plm_memory_find_figure(listing, "MemAvailable", &figure));
+    assert_true(plm__memory_find_figure(listing, "MemAvailable", &figure));
     assert_int_equal(figure, 43008);
-    assert_true(plm_memory_find_figure(listing, "inactive_file", &figure));
+    assert_true(plm__memory_find_figure(listing, "inactive_file", &figure));
     assert_int_equal(figure, 4096);
-    assert_false(plm_memory_find_figure(listing, "inactive", &figure));
-    assert_false(plm_memory_find_figure("", "MemAvailable", &figure));
+    assert_false(plm__memory_find_figure(listing, "inactive", &figure));
+    assert_false(plm__memory_find_figure("", "MemAvailable", &figure));
     assert_int_equal(figure, 4096);
 }
 

@@ -482,7 +482,7 @@ static json_t *json_of(const plm_bill *bill)
     json_t *root = NULL;
     assert_ok(plm_report_bill_json(bill, &line));
     assert_null(strchr(line, '\n'));
-    assert_ok(plm_json_read("the bill", line, strlen(line), &root));
+    assert_ok(plm__json_read("the bill", line, strlen(line), &root));
     plm_report_free(line);
     return root;
 }

@@ -35,15 +35,15 @@ static void a_trace_needs_its_largest_live_sum(void **state)
     plm_trace *trace = NULL;
     make_trace(&trace);
     size_t bytes = 0;
-    assert_ok(plm_pool_bump(trace, NULL, &bytes));
+    assert_ok(plm__pool_bump(trace, NULL, &bytes));
     assert_int_equal(bytes, 2048 + 512);
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     assert_ok(add(trace, PLM_EVENT_BLOCK_ALLOC, 3, 5 * 512));
     settings.divisions[0] = 2; /* over 512 x 2: 2560 rounds to the half way from 2048 to 4096 */
-    assert_ok(plm_pool_bump(trace, &settings, &bytes));
+    assert_ok(plm__pool_bump(trace, &settings, &bytes));
     assert_int_equal(bytes, 3072 + 512);
     assert_ok(add(trace, PLM_EVENT_BLOCK_ALLOC, -1, 512));
-    assert_int_equal(plm_pool_bump(trace, &settings, &bytes), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_bump(trace, &settings, &bytes), PLM_ERROR_ARGUMENT);
     plm_trace_destroy(trace);
 }
 
@@ -53,7 +53,7 @@ static void an_empty_trace_needs_nothing(void **state)
     plm_trace *trace = NULL;
     assert_ok(plm_trace_create(&trace));
     size_t bytes = 7;
-    assert_ok(plm_pool_bump(trace, NULL, &bytes));
+    assert_ok(plm__pool_bump(trace, NULL, &bytes));
     assert_int_equal(bytes, 0);
     plm_trace_destroy(trace);
 }
@@ -65,9 +65,9 @@ static void every_host_allocation_may_fail(void **state)
     make_trace(&trace);
     for (int64_t n = 1;; n++) {
         size_t bytes = 7;
-        plm_host_fail_at(n, false);
-        plm_status status = plm_pool_bump(trace, NULL, &bytes);
-        bool fired = plm_host_fail_at(0, false);
+        plm__host_fail_at(n, false);
+        plm_status status = plm__pool_bump(trace, NULL, &bytes);
+        bool fired = plm__host_fail_at(0, false);
         assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
         assert_int_equal(bytes, fired ? 7 : 2560);
         if (!fired)

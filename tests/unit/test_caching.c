@@ -6,8 +6,8 @@
 
 static void begin(pool_kit *kit, size_t capacity, const char *text)
 {
-    plm_pool_settings settings = plm_pool_settings_default();
-    assert_ok(plm_torch_settings_parse(text, &settings));
+    plm_pool_settings settings = plm__pool_settings_default();
+    assert_ok(plm__torch_settings_parse(text, &settings));
     kit_begin(kit, PLM_POOL_CACHING, capacity, &settings);
 }
 
@@ -32,7 +32,7 @@ static void a_request_of_2_to_the_60_is_refused_before_anything_is_tried(void **
     kit_refuse(&kit, &(plm_pool_request){.bytes = (size_t)1 << 60});
     kit_refuse(&kit, &(plm_pool_request){.bytes = SIZE_MAX});
     assert_int_equal(kit.event_count, 0);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_ooms, 0);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_ooms, 0);
     kit_end(&kit);
 }
 
@@ -180,7 +180,7 @@ static void oversize_blocks_are_neither_split_nor_given_for_less(void **state)
     (void)state;
     pool_kit kit;
     begin(&kit, GIB, "max_split_size_mb:32");
-    const plm_pool_stats *stats = plm_pool_statistics(kit.pool);
+    const plm_pool_stats *stats = plm__pool_statistics(kit.pool);
     assert_int_equal(stats->max_split_size, 32 * MIB);
     uint64_t large = kit_take(&kit, 100 * MIB);
     assert_int_equal(stats->oversize_allocations.current, 1);
@@ -223,25 +223,25 @@ static void a_block_used_by_another_stream_stays_pending_until_that_is_done(void
     pool_kit kit;
     begin(&kit, GIB, "");
     uint64_t block = kit_take(&kit, 4 * MIB);
-    assert_ok(plm_pool_record_stream(kit.pool, block, 0)); /* its own: means nothing */
-    assert_ok(plm_pool_record_stream(kit.pool, block, 9));
+    assert_ok(plm__pool_record_stream(kit.pool, block, 0)); /* its own: means nothing */
+    assert_ok(plm__pool_record_stream(kit.pool, block, 9));
     kit_forget(&kit);
     bool pending = false;
-    assert_ok(plm_pool_free(kit.pool, block, &pending));
+    assert_ok(plm__pool_free(kit.pool, block, &pending));
     kit_check(&kit);
     assert_true(pending);
     kit_expect(&kit, PLM_EVENT_BLOCK_FREE_REQUESTED);
     assert_int_equal(kit_stat(&kit, PLM_POOL_ALLOCATED_BYTES), 0);
     assert_int_equal(kit_stat(&kit, PLM_POOL_ACTIVE_BYTES), 4 * MIB);
     assert_int_not_equal(kit_take(&kit, 4 * MIB), block);
-    assert_int_equal(plm_pool_free(kit.pool, block, NULL), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_free(kit.pool, block, NULL), PLM_ERROR_ARGUMENT);
     kit_forget(&kit);
-    assert_ok(plm_pool_complete(kit.pool, block));
+    assert_ok(plm__pool_complete(kit.pool, block));
     kit_check(&kit);
     kit_expect(&kit, PLM_EVENT_BLOCK_FREE);
     assert_int_equal(kit.events[0].address, block);
     assert_int_equal(kit.events[0].bytes, 4 * MIB);
-    assert_int_equal(plm_pool_complete(kit.pool, block), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_complete(kit.pool, block), PLM_ERROR_ARGUMENT);
     assert_int_equal(kit_take(&kit, 4 * MIB), block);
     kit_end(&kit);
 }
@@ -253,16 +253,16 @@ static void a_recorded_stream_is_forgotten_with_the_free(void **state)
     begin(&kit, GIB, "");
     uint64_t block = kit_take(&kit, 20 * MIB);
     bool pending = true;
-    assert_ok(plm_pool_record_stream(kit.pool, block, 0)); /* only its own */
-    assert_ok(plm_pool_free(kit.pool, block, &pending));
+    assert_ok(plm__pool_record_stream(kit.pool, block, 0)); /* only its own */
+    assert_ok(plm__pool_free(kit.pool, block, &pending));
     assert_false(pending);
     assert_int_equal(kit_take(&kit, 20 * MIB), block);
-    assert_ok(plm_pool_record_stream(kit.pool, block, 9));
-    assert_ok(plm_pool_free(kit.pool, block, &pending));
+    assert_ok(plm__pool_record_stream(kit.pool, block, 9));
+    assert_ok(plm__pool_free(kit.pool, block, &pending));
     assert_true(pending);
-    assert_ok(plm_pool_complete(kit.pool, block));
+    assert_ok(plm__pool_complete(kit.pool, block));
     assert_int_equal(kit_take(&kit, 20 * MIB), block);
-    assert_ok(plm_pool_free(kit.pool, block, &pending));
+    assert_ok(plm__pool_free(kit.pool, block, &pending));
     assert_false(pending);
     kit_end(&kit);
 }
@@ -273,11 +273,11 @@ static void wrong_frees_are_refused(void **state)
     pool_kit kit;
     begin(&kit, GIB, "");
     uint64_t block = kit_take(&kit, MIB);
-    assert_int_equal(plm_pool_free(kit.pool, block + 512, NULL), PLM_ERROR_ARGUMENT);
-    assert_int_equal(plm_pool_record_stream(kit.pool, block + 512, 1), PLM_ERROR_ARGUMENT);
-    assert_int_equal(plm_pool_complete(kit.pool, block), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_free(kit.pool, block + 512, NULL), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_record_stream(kit.pool, block + 512, 1), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_complete(kit.pool, block), PLM_ERROR_ARGUMENT);
     kit_give(&kit, block);
-    assert_int_equal(plm_pool_free(kit.pool, block, NULL), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pool_free(kit.pool, block, NULL), PLM_ERROR_ARGUMENT);
     kit_end(&kit);
 }
 
@@ -290,17 +290,17 @@ static void a_private_pool_shares_nothing_and_keeps_its_memory_until_released(vo
     plm_pool_request request = {.bytes = MIB, .private_pool = 3};
     kit_give(&kit, kit_grant(&kit, &request).address);
     assert_int_equal(kit_reserved(&kit), 4 * MIB);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     kit_check(&kit);
     assert_int_equal(kit_reserved(&kit), 2 * MIB);
-    plm_pool_release_private(kit.pool, 3);
+    plm__pool_release_private(kit.pool, 3);
     kit_give(&kit, kit_grant(&kit, &request).address); /* used again: kept again */
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     assert_int_equal(kit_reserved(&kit), 2 * MIB);
-    plm_pool_release_private(kit.pool, 3);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    plm__pool_release_private(kit.pool, 3);
+    assert_ok(plm__pool_empty_cache(kit.pool));
     assert_int_equal(kit_reserved(&kit), 0);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_device_free, 2);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_device_free, 2);
     kit_end(&kit);
 }
 
@@ -322,7 +322,7 @@ static void the_cache_is_given_back_before_a_request_fails(void **state)
                PLM_EVENT_BLOCK_ALLOC);
     assert_int_equal(kit.events[0].address, large[0]); /* in order of size, then address */
     assert_int_equal(kit.events[1].address, large[2]);
-    const plm_pool_stats *stats = plm_pool_statistics(kit.pool);
+    const plm_pool_stats *stats = plm__pool_statistics(kit.pool);
     assert_int_equal(stats->num_alloc_retries, 1);
     assert_int_equal(stats->num_sync_all_streams, 1);
     assert_int_equal(stats->num_ooms, 0);
@@ -354,8 +354,8 @@ static void a_request_that_fits_nowhere_fails_with_the_whole_record(void **state
     assert_int_equal(error.oom.budget_bytes, 64 * MIB);
     assert_int_equal(error.oom.largest_free_bytes, 42 * MIB);
     assert_non_null(strstr(error.message, "44.0 MiB")); /* the segment, as PyTorch says it */
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_ooms, 1);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_alloc_retries, 1);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_ooms, 1);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, 1);
     kit_take(&kit, error.oom.largest_free_bytes); /* as the record promised */
     kit_give(&kit, kept);
     kit_end(&kit);
@@ -370,8 +370,8 @@ static void a_block_freed_by_the_retry_is_not_searched_for(void **state)
     uint64_t neighbour = kit_take(&kit, 30 * MIB), block = kit_take(&kit, 4 * MIB);
     uint64_t pin = kit_take(&kit, 4 * MIB); /* shares the block's segment of 20 MiB */
     kit_take(&kit, 12 * MIB);
-    assert_ok(plm_pool_record_stream(kit.pool, block, 5));
-    assert_ok(plm_pool_free(kit.pool, block, NULL));
+    assert_ok(plm__pool_record_stream(kit.pool, block, 5));
+    assert_ok(plm__pool_free(kit.pool, block, NULL));
     uint64_t last = kit_take(&kit, 14 * MIB);
     (void)last;
     assert_int_equal(kit_reserved(&kit), 64 * MIB);
@@ -427,7 +427,7 @@ static void one_oversize_block_that_covers_the_request_is_released(void **state)
     kit_take(&kit, 36 * MIB); /* 60 is the smallest that covers it */
     kit_expect(&kit, PLM_EVENT_SEGMENT_FREE, PLM_EVENT_SEGMENT_ALLOC, PLM_EVENT_BLOCK_ALLOC);
     assert_int_equal(kit.events[0].address, b);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_alloc_retries, 0);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, 0);
     kit_end(&kit);
 }
 
@@ -481,7 +481,7 @@ static void old_garbage_goes_before_the_driver_is_asked(void **state)
     /* The threshold is 144 MiB: 18 are wanted. The oldest alone is above the average age. */
     kit_expect(&kit, PLM_EVENT_SEGMENT_FREE, PLM_EVENT_SEGMENT_ALLOC, PLM_EVENT_BLOCK_ALLOC);
     assert_int_equal(kit.events[0].address, blocks[0]);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_alloc_retries, 0);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, 0);
     kit_end(&kit);
 }
 
@@ -554,7 +554,7 @@ static void the_reference_numbers_of_expandable_segments_come_out(void **state)
                PLM_EVENT_BLOCK_ALLOC);
     assert_int_equal(kit_stat(&kit, PLM_POOL_SEGMENT), 0);
     assert_int_equal(kit_stat(&kit, PLM_POOL_INACTIVE_SPLIT), 0);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_device_alloc, 7);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_device_alloc, 7);
     kit_end(&kit);
 }
 
@@ -591,7 +591,7 @@ static void only_whole_pages_inside_free_blocks_are_unmapped(void **state)
     assert_int_equal(kit_reserved(&kit), 120 * MIB);
     kit_give(&kit, middle); /* 30 to 90 MiB: the whole pages are 40 to 80 */
     kit_forget(&kit);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     kit_check(&kit);
     kit_expect(&kit, PLM_EVENT_SEGMENT_UNMAP);
     assert_int_equal(kit.events[0].address, front + 40 * MIB);
@@ -604,7 +604,7 @@ static void only_whole_pages_inside_free_blocks_are_unmapped(void **state)
     kit_give(&kit, middle);
     kit_give(&kit, front);
     kit_give(&kit, back);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     kit_check(&kit);
     assert_int_equal(kit_reserved(&kit), 0);
     assert_int_equal(kit.space.reserved.count, 0); /* nothing left: the addresses go too */
@@ -629,14 +629,14 @@ static void blocks_of_expandable_segments_rest_while_the_setting_is_off(void **s
     pool_kit kit;
     begin(&kit, GIB, "expandable_segments:True");
     kit_give(&kit, kit_take(&kit, 16 * MIB));
-    plm_pool_settings settings = plm_pool_settings_default();
-    assert_ok(plm_pool_change_settings(kit.pool, &settings));
+    plm_pool_settings settings = plm__pool_settings_default();
+    assert_ok(plm__pool_change_settings(kit.pool, &settings));
     kit_forget(&kit);
     uint64_t plain = kit_take(&kit, 16 * MIB);
     kit_expect(&kit, PLM_EVENT_SEGMENT_ALLOC, PLM_EVENT_BLOCK_ALLOC);
     kit_give(&kit, plain);
     assert_int_equal(kit_take(&kit, 14 * MIB), plain);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     kit_end(&kit);
 }
 
@@ -649,7 +649,7 @@ static void an_expandable_segment_that_cannot_grow_unmaps_elsewhere_first(void *
     kit_forget(&kit);
     kit_take_on(&kit, 70 * MIB, 2);
     kit_expect(&kit, PLM_EVENT_SEGMENT_UNMAP, PLM_EVENT_SEGMENT_MAP, PLM_EVENT_BLOCK_ALLOC);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_alloc_retries, 1);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, 1);
     kit_refuse(&kit, &(plm_pool_request){.bytes = 31 * MIB, .stream = 2});
     kit_end(&kit);
 }

@@ -137,7 +137,7 @@ static plm_status run_wrong_product(plm_device *device, const plm_launch *launch
     }
     wrong.in[2] = (plm_operand){0}; /* no bias */
     PLM_TRY(planted.real->workspace(device, &wrong, &bytes));
-    wrong.workspace = aligned_alloc(64, plm_granules(bytes) + 64);
+    wrong.workspace = aligned_alloc(64, plm__granules(bytes) + 64);
     wrong.workspace_bytes = bytes;
     plm_status status = planted.real->prepare(device, &wrong, &prepared);
     if (status == PLM_OK)
@@ -360,13 +360,13 @@ static void a_checked_session_survives_the_failure_of_every_allocation(void **st
     open_as(&run, &usual, NULL, false);
     for (int64_t n = 1; fired; n++) {
         plm_session *session = NULL;
-        plm_host_stats before = plm_host_stats_get();
-        plm_host_fail_at(n, true);
+        plm_host_stats before = plm__host_stats_get();
+        plm__host_fail_at(n, true);
         plm_status status = plm__session_create_as(run.plan, run.device, 1, true, &session);
-        fired = plm_host_fail_at(0, false);
+        fired = plm__host_fail_at(0, false);
         plm_session_destroy(session);
         assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-        assert_int_equal(plm_host_stats_get().live_bytes, before.live_bytes);
+        assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
     }
     small_run_close(&run);
 }

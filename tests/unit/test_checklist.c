@@ -243,11 +243,11 @@ typedef struct script {
 
 static void event(script *to, const char *action, size_t address, size_t bytes, const char *frames)
 {
-    plm_text_add(&to->events,
-                 "%s{\"action\":\"%s\",\"addr\":%zu,\"size\":%zu,\"stream\":0,\"time_us\":%d,"
-                 "\"frames\":[%s]}",
-                 to->events.count ? "," : "", action, (address + 1) << 28, bytes, ++to->time,
-                 frames);
+    plm__text_add(&to->events,
+                  "%s{\"action\":\"%s\",\"addr\":%zu,\"size\":%zu,\"stream\":0,\"time_us\":%d,"
+                  "\"frames\":[%s]}",
+                  to->events.count ? "," : "", action, (address + 1) << 28, bytes, ++to->time,
+                  frames);
 }
 
 static void make(script *to, size_t address, size_t bytes, const char *frames)
@@ -265,8 +265,8 @@ static void drop(script *to, size_t address, size_t bytes)
 
 static void note(script *to, const char *name, const char *stage)
 {
-    plm_text_add(&to->notes, "%s{\"name\":\"%s\",\"stage\":\"%s\",\"device\":0,\"time_us\":%d}",
-                 to->notes.count ? "," : "", name, stage, ++to->time);
+    plm__text_add(&to->notes, "%s{\"name\":\"%s\",\"stage\":\"%s\",\"device\":0,\"time_us\":%d}",
+                  to->notes.count ? "," : "", name, stage, ++to->time);
 }
 
 #define FRAME(name, file, line)                                                                    \
@@ -375,13 +375,13 @@ static asked ask_run(made_run run)
     }
     for (int step = 0; step < 3; step++)
         train_step(&to, &run, step);
-    plm_text_add(&text, "{\"segments\":[],\"device_traces\":[[%s]],\"external_annotations\":[%s]}",
-                 to.events.items, to.notes.count ? to.notes.items : "");
-    assert_ok(plm_text_status(&text));
+    plm__text_add(&text, "{\"segments\":[],\"device_traces\":[[%s]],\"external_annotations\":[%s]}",
+                  to.events.items, to.notes.count ? to.notes.items : "");
+    assert_ok(plm__text_status(&text));
     asked it = ask_snapshot(read_json(text.items));
-    plm_text_fini(&text);
-    plm_text_fini(&to.events);
-    plm_text_fini(&to.notes);
+    plm__text_fini(&text);
+    plm__text_fini(&to.events);
+    plm__text_fini(&to.notes);
     return it;
 }
 
@@ -519,9 +519,9 @@ static void any_failing_allocation_leaves_nothing(void **state)
     for (int persistent = 0; persistent < 2; persistent++)
         for (int64_t n = 1;; n++) {
             plm_checklist *list = NULL;
-            plm_host_fail_at(n, persistent != 0);
+            plm__host_fail_at(n, persistent != 0);
             plm_status status = plm_checklist_create(findings, &list);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_true(!list == fired);
             plm_checklist_destroy(list);

@@ -82,7 +82,7 @@ static void open_bench_of(bench *at, plm_dtype precision)
     snprintf(at->path, sizeof at->path, "%s/step-%08d.safetensors", at->folder, STEP);
     train_a_step(at, 0);
     assert_ok(plm__checkpoint_save(at->folder, 1, &at->settings, &at->text, STEP, at->run.session));
-    assert_ok(plm_file_map(at->path, &at->good));
+    assert_ok(plm__file_map(at->path, &at->good));
     unlink(at->path);
     train_a_step(at, 1); /* so that a checkpoint that is taken shows */
     remember(at);
@@ -97,7 +97,7 @@ static void close_bench(bench *at)
 {
     unlink(at->path);
     assert_int_equal(rmdir(at->folder), 0); /* nothing else was left there */
-    plm_file_unmap(&at->good);
+    plm__file_unmap(&at->good);
     small_run_close(&at->run);
 }
 
@@ -121,14 +121,14 @@ static plm_status load(bench *at)
 /* The file in the folder is refused with one of two statuses, in one line. */
 static void check_refused(bench *at, plm_status wanted, const char *what, size_t place)
 {
-    plm_host_stats before = plm_host_stats_get();
+    plm_host_stats before = plm__host_stats_get();
     plm_status status = load(at);
     plm_error error;
     plm_error_get(&error);
     bool told = error.message[0] && !strchr(error.message, '\n');
     /* a length that no file can have is also said to be too large */
     if ((status == wanted || (status == PLM_ERROR_OVERFLOW && wanted == PLM_ERROR_FORMAT)) &&
-        told && plm_host_stats_get().live_bytes == before.live_bytes)
+        told && plm__host_stats_get().live_bytes == before.live_bytes)
         return;
     fail_msg("%s %zu: status %s, message '%s'", what, place, plm_status_name(status),
              error.message);
@@ -193,14 +193,14 @@ static void a_name_is_a_checkpoints_only_as_it_is_written(void **state)
     put(&at, at.good.bytes, at.good.byte_count);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         snprintf(path, sizeof path, "%s/%s", at.folder, others[i]);
-        assert_ok(plm_file_write(path, "", 0));
+        assert_ok(plm__file_write(path, "", 0));
         assert_ok(load(&at));
-        plm_file_remove(path);
+        plm__file_remove(path);
     }
     snprintf(path, sizeof path, "%s/step-100000000.safetensors", at.folder);
-    assert_ok(plm_file_write(path, "", 0));
+    assert_ok(plm__file_write(path, "", 0));
     assert_int_equal(load(&at), PLM_ERROR_FORMAT); /* the newest, and damaged */
-    plm_file_remove(path);
+    plm__file_remove(path);
     close_bench(&at);
 }
 
@@ -211,11 +211,11 @@ static void a_checkpoint_with_bytes_behind_it_is_refused(void **state)
     open_bench(&at);
     for (size_t more = 1; more <= 9; more++) {
         uint8_t *longer = NULL;
-        assert_ok(plm_host_alloc(at.good.byte_count + more, &longer));
+        assert_ok(plm__host_alloc(at.good.byte_count + more, &longer));
         memcpy(longer, at.good.bytes, at.good.byte_count);
         put(&at, longer, at.good.byte_count + more);
         check_refused(&at, PLM_ERROR_FORMAT, "more", more);
-        plm_host_free(longer);
+        plm__host_free(longer);
     }
     check_unchanged(&at);
     close_bench(&at);
@@ -233,10 +233,10 @@ static void refuse_every_changed_byte(plm_dtype precision)
     for (int i = 0; i < 8; i++)
         header += (size_t)at.good.bytes[i] << (8 * i);
     assert_true(header > 1000 && header < count - 1000);
-    assert_ok(plm_host_alloc(count, &damaged));
+    assert_ok(plm__host_alloc(count, &damaged));
     memcpy(damaged, at.good.bytes, count);
     for (size_t i = 0; i < count;) {
-        uint32_t drawn = plm_philox_at(SEED, 0, 1, i).word[0];
+        uint32_t drawn = plm__philox_at(SEED, 0, 1, i).word[0];
         damaged[i] ^= (uint8_t)(1 + drawn % 255);
         put(&at, damaged, count);
         check_refused(&at, PLM_ERROR_FORMAT, "byte", i);
@@ -248,7 +248,7 @@ static void refuse_every_changed_byte(plm_dtype precision)
     check_unchanged(&at);
     check_good_is_taken(&at);
     print_message("%d bytes of %zu, the header's %zu among them\n", (int)cases, count, header);
-    plm_host_free(damaged);
+    plm__host_free(damaged);
     close_bench(&at);
 }
 
@@ -314,7 +314,7 @@ static void a_checkpoint_that_names_no_text_is_taken(void **state)
     uint8_t *older = NULL;
     open_bench(&at);
     size_t summed = at.good.byte_count - 4; /* bytes before the checksum */
-    assert_ok(plm_host_alloc(at.good.byte_count, &older));
+    assert_ok(plm__host_alloc(at.good.byte_count, &older));
     memcpy(older, at.good.bytes, at.good.byte_count);
     uint8_t *key = memmem(older, summed, "\"text\"", 6);
     assert_non_null(key);
@@ -325,7 +325,7 @@ static void a_checkpoint_that_names_no_text_is_taken(void **state)
     put(&at, older, at.good.byte_count);
     at.text.checksum++;
     assert_ok(load(&at));
-    plm_host_free(older);
+    plm__host_free(older);
     close_bench(&at);
 }
 
@@ -367,7 +367,7 @@ static void check_program_refuses(const char *folder, const char *path, const ch
     char line[256];
     plm_file before = {0}, after = {0};
     struct stat about[2];
-    assert_ok(plm_file_map(path, &before));
+    assert_ok(plm__file_map(path, &before));
     assert_int_equal(stat(path, &about[0]), 0);
     snprintf(line, sizeof line, "--steps 6 --resume %s/run --out %s/run %s", folder, folder,
              options);
@@ -377,13 +377,13 @@ static void check_program_refuses(const char *folder, const char *path, const ch
         !strstr(output, says))
         fail_msg("%s %s: wanted status 2 and one line with '%s', found %d and: %s", what, options,
                  says, status, output);
-    assert_ok(plm_file_map(path, &after));
+    assert_ok(plm__file_map(path, &after));
     assert_int_equal(stat(path, &about[1]), 0);
     assert_int_equal(about[0].st_ino, about[1].st_ino); /* not even replaced */
     assert_int_equal(before.byte_count, after.byte_count);
     assert_memory_equal(before.bytes, after.bytes, before.byte_count);
-    plm_file_unmap(&before);
-    plm_file_unmap(&after);
+    plm__file_unmap(&before);
+    plm__file_unmap(&after);
 }
 
 static void the_program_refuses_a_bad_checkpoint_with_status_2_and_one_line(void **state)
@@ -422,18 +422,18 @@ static void the_program_refuses_a_bad_checkpoint_with_status_2_and_one_line(void
     assert_int_equal(rmdir(options), 0);
     write_text(text, "steady");
     plm_file good = {0};
-    assert_ok(plm_file_map(path, &good));
+    assert_ok(plm__file_map(path, &good));
     size_t count = good.byte_count;
     uint8_t *damaged = NULL;
-    assert_ok(plm_host_alloc(count, &damaged));
+    assert_ok(plm__host_alloc(count, &damaged));
     memcpy(damaged, good.bytes, count);
-    plm_file_unmap(&good);
+    plm__file_unmap(&good);
     damaged[count / 2] ^= 1;
-    assert_ok(plm_file_write(path, damaged, count));
+    assert_ok(plm__file_write(path, damaged, count));
     check_program_refuses(folder, path, usual_model, "", "checksum");
-    assert_ok(plm_file_write(path, damaged, count / 3));
+    assert_ok(plm__file_write(path, damaged, count / 3));
     check_program_refuses(folder, path, usual_model, "", "no whole safetensors file");
-    plm_host_free(damaged);
+    plm__host_free(damaged);
 
     /* the older one is whole: with the bad one out of the way the run goes on from there */
     assert_int_equal(unlink(path), 0);

@@ -272,7 +272,7 @@ static void the_last_line_of_json_is_the_summary_with_equal_peaks(void **state)
             char *end = strchr(line, '\n');
             assert_non_null(end);
             json_decref(root);
-            assert_ok(plm_json_read("a line", line, (size_t)(end - line), &root));
+            assert_ok(plm__json_read("a line", line, (size_t)(end - line), &root));
         }
         assert_int_equal(lines, 3 + 1);
         json_int_t predicted = json_integer_value(json_object_get(root, "predicted_peak_bytes"));

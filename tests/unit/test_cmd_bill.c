@@ -125,7 +125,7 @@ static void the_strategy_tells_every_choice(void **state)
     char *text = json_dumps(strategy, JSON_COMPACT);
     plm_strategy read;
     assert_ok(plm_strategy_read("the bill", text, strlen(text), &read));
-    plm_host_free(text);
+    plm__host_free(text);
     assert_int_equal(read.attention, PLM_ATTENTION_PLAIN);
     json_decref(root);
 }

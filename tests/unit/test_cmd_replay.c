@@ -12,7 +12,7 @@ static json_t *replay_json(const char *arguments)
     snprintf(line, sizeof line, "replay %s --json", arguments);
     assert_int_equal(run_program(line, to_output, output), 0);
     assert_string_equal(strchr(output, '\n'), "\n"); /* one line */
-    assert_ok(plm_json_read("the replay", output, strlen(output), &root));
+    assert_ok(plm__json_read("the replay", output, strlen(output), &root));
     return root;
 }
 

@@ -24,10 +24,10 @@ static int report(const char *what, const char *end, const char *options, const 
 static void assert_begins(const char *wanted)
 {
     plm_file file = {0};
-    assert_ok(plm_file_map(path, &file));
+    assert_ok(plm__file_map(path, &file));
     assert_true(file.byte_count > strlen(wanted));
     assert_memory_equal(file.bytes, wanted, strlen(wanted));
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     unlink(path);
 }
 

@@ -13,7 +13,7 @@ static json_t *snapshot_json(const char *arguments)
     snprintf(line, sizeof line, "snapshot %s --json", arguments);
     assert_int_equal(run_program(line, to_output, output), 0);
     assert_string_equal(strchr(output, '\n'), "\n"); /* one line */
-    assert_ok(plm_json_read("the snapshot", output, strlen(output), &root));
+    assert_ok(plm__json_read("the snapshot", output, strlen(output), &root));
     return root;
 }
 

@@ -207,10 +207,10 @@ static char *picture_of(const plm_curve *curve, const char *model)
     char *text = NULL;
     int open = 0;
     assert_ok(plm_report_curve_svg(curve, model, svg_path));
-    assert_ok(plm_file_map(svg_path, &file));
-    assert_ok(plm_host_alloc(file.byte_count + 1, &text));
+    assert_ok(plm__file_map(svg_path, &file));
+    assert_ok(plm__host_alloc(file.byte_count + 1, &text));
     memcpy(text, file.bytes, file.byte_count);
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     unlink(svg_path);
     for (const char *at = strchr(text, '<'); at; at = strchr(at + 1, '<')) {
         const char *end = strchr(at, '>');
@@ -238,14 +238,14 @@ static void a_picture_shows_plans_runs_budget_and_parts(void **state)
     assert_non_null(strstr(text, "200 is the largest that fits"));
     assert_non_null(strstr(text, "prefers-color-scheme: dark"));
     assert_non_null(strstr(text, "gpt &#34;&#60;&#38;?&#62;"));
-    plm_host_free(text);
+    plm__host_free(text);
     for (int i = 0; i < 3; i++) {
         curve->points[i].measured_peak_bytes = curve->points[i].plan.peak_bytes;
         curve->points[i].measured_seconds = 1;
     }
     text = picture_of(curve, "small");
     assert_int_equal(occurrences(text, "class=\"run\""), 3 + 3 + 1); /* both charts, legend */
-    plm_host_free(text);
+    plm__host_free(text);
     plm_curve_destroy(curve);
 }
 
@@ -262,7 +262,7 @@ static void a_picture_can_be_made_of_any_growth(void **state)
         curve->linear = terms[i][1];
         curve->quadratic = terms[i][2];
         curve->timed = i % 2 != 0;
-        plm_host_free(picture_of(curve, "small"));
+        plm__host_free(picture_of(curve, "small"));
     }
     plm_curve_destroy(curve);
     assert_int_equal(

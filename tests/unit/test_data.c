@@ -33,7 +33,7 @@ static plm_corpus *open_counting(void)
     plm_corpus *corpus = NULL;
     for (int i = 0; i < FILE_BYTES; i++)
         bytes[i] = (uint8_t)i;
-    assert_ok(plm_file_write(path, bytes, sizeof bytes));
+    assert_ok(plm__file_write(path, bytes, sizeof bytes));
     assert_ok(plm_corpus_open(path, LENGTH, 256, &corpus));
     return corpus;
 }
@@ -143,7 +143,7 @@ static void the_bigram_loss_of_a_known_text_is_what_pencil_and_paper_say(void **
     double loss = 0;
     for (int i = 0; i < FILE_BYTES; i++)
         bytes[i] = (uint8_t)(i % 2);
-    assert_ok(plm_file_write(path, bytes, sizeof bytes));
+    assert_ok(plm__file_write(path, bytes, sizeof bytes));
     assert_ok(plm_corpus_open(path, LENGTH, 2, &corpus));
     assert_ok(plm_corpus_bigram_loss(corpus, &loss));
     double wanted = -(10 * log(91.0 / 92.0) + 9 * log(90.0 / 91.0)) / 19;
@@ -168,11 +168,11 @@ static void files_that_cannot_be_trained_on_are_refused(void **state)
 {
     (void)state;
     static const char text[] = "0123456789012345678901234567890123456789abcdefgh\xe9";
-    assert_ok(plm_file_write(path, "", 0));
+    assert_ok(plm__file_write(path, "", 0));
     assert_open_fails(3, 256, PLM_ERROR_FORMAT, "is empty: wanted at least 40 bytes");
-    assert_ok(plm_file_write(path, text, 39));
+    assert_ok(plm__file_write(path, text, 39));
     assert_open_fails(3, 256, PLM_ERROR_FORMAT, "want at least 40 bytes, of which the last tenth");
-    assert_ok(plm_file_write(path, text, 49));
+    assert_ok(plm__file_write(path, text, 49));
     assert_open_fails(3, 128, PLM_ERROR_FORMAT, "the byte 233 at offset 48, beyond a vocabulary");
     assert_open_fails(0, 128, PLM_ERROR_ARGUMENT, "sequence length");
     assert_open_fails(INT64_MAX, 128, PLM_ERROR_ARGUMENT, "sequence length");
@@ -187,7 +187,7 @@ static void exactly_the_smallest_file_is_enough(void **state)
     (void)state;
     int32_t tokens[3], targets[3];
     plm_corpus *corpus = NULL;
-    assert_ok(plm_file_write(path, "0123456789012345678901234567890123456789", 40));
+    assert_ok(plm__file_write(path, "0123456789012345678901234567890123456789", 40));
     assert_ok(plm_corpus_open(path, 3, 256, &corpus));
     assert_int_equal(plm_corpus_count(corpus).held_out_windows, 1);
     assert_ok(plm_corpus_held_out(corpus, 0, 1, tokens, targets));
@@ -343,7 +343,7 @@ static void a_sequence_longer_than_what_is_read_at_once_is_whole(void **state)
     plm_corpus *corpus = NULL;
     for (int i = 0; i < LONG_FILE; i++)
         bytes[i] = (uint8_t)(i % 251);
-    assert_ok(plm_file_write(path, bytes, sizeof bytes));
+    assert_ok(plm__file_write(path, bytes, sizeof bytes));
     assert_ok(plm_corpus_open(path, LONG, 251, &corpus)); /* each byte is looked at */
     assert_ok(plm_corpus_sample(corpus, 1, 0, 0, 1, tokens, targets));
     for (int t = 0; t < LONG; t++) {
@@ -363,21 +363,21 @@ static void a_sequence_longer_than_what_is_read_at_once_is_whole(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    assert_ok(plm_file_write(path, "0123456789012345678901234567890123456789", 40));
+    assert_ok(plm__file_write(path, "0123456789012345678901234567890123456789", 40));
     for (int persistent = 0; persistent < 2; persistent++) {
         bool fired = true;
         for (int64_t n = 1; fired; n++) {
             plm_corpus *corpus = NULL;
             double loss = -1;
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status = plm_corpus_open(path, 3, 256, &corpus);
             if (status == PLM_OK)
                 status = plm_corpus_bigram_loss(corpus, &loss);
-            fired = plm_host_fail_at(0, false);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_true(fired == (loss == -1));
             plm_corpus_close(corpus);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
+            assert_int_equal(plm__host_stats_get().live_count, 0);
         }
     }
 }

@@ -92,10 +92,10 @@ static void more_than_the_machine_has_is_a_status_and_not_a_kill(void **state)
     (void)state;
     plm_device *device = open_device(1, 0);
     size_t available = SIZE_MAX;
-    assert_ok(plm_memory_available(&available));
+    assert_ok(plm__memory_available(&available));
     assert_true(available > 0);
     void *region = NULL;
-    size_t wanted = available < SIZE_MAX / 4 ? 2 * plm_granules(available) : (size_t)1 << 60;
+    size_t wanted = available < SIZE_MAX / 4 ? 2 * plm__granules(available) : (size_t)1 << 60;
     assert_int_equal(device->table->reserve(device, wanted, &region), PLM_ERROR_DEVICE_MEMORY);
     plm_error error;
     plm_error_get(&error);
@@ -252,10 +252,10 @@ static void every_host_allocation_may_fail(void **state)
     (void)state;
     for (int persistent = 0; persistent < 2; persistent++)
         for (int64_t n = 1;; n++) {
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status = whole_life();
-            bool fired = plm_host_fail_at(0, false);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
+            bool fired = plm__host_fail_at(0, false);
+            assert_int_equal(plm__host_stats_get().live_count, 0);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             if (!fired)
                 break;

@@ -407,14 +407,14 @@ static void the_last_of_a_log_is_told_and_all_are_counted_by_rank(void **state)
 {
     (void)state;
     plm_text log = {0};
-    plm_text_add(&log, "step 1 12.5 GiB free\nstep 2\n");
-    plm_text_add(&log, "[rank1]: Traceback (most recent call last):\n[rank1]: %s\n",
-                 wordings[6].text);
-    plm_text_add(&log, "[rank3]: %s\n[rank1]: %s\n", wordings[5].text, wordings[6].text);
-    plm_text_add(&log, "(VllmWorker rank=2 pid=9) ERROR %s\nbye 3.00 GiB allowed\n",
-                 wordings[4].text);
+    plm__text_add(&log, "step 1 12.5 GiB free\nstep 2\n");
+    plm__text_add(&log, "[rank1]: Traceback (most recent call last):\n[rank1]: %s\n",
+                  wordings[6].text);
+    plm__text_add(&log, "[rank3]: %s\n[rank1]: %s\n", wordings[5].text, wordings[6].text);
+    plm__text_add(&log, "(VllmWorker rank=2 pid=9) ERROR %s\nbye 3.00 GiB allowed\n",
+                  wordings[4].text);
     plm_oom_report report = read_one(log.items);
-    plm_text_fini(&log);
+    plm__text_fini(&log);
     assert_int_equal(report.message_count, 4);
     assert_int_equal(report.message.rank, 2);
     assert_int_equal(report.message.line, 7);
@@ -434,12 +434,12 @@ static void a_message_is_found_wherever_a_long_log_is_cut(void **state)
     (void)state;
     for (size_t before = 61000; before < 66500; before += 137) {
         plm_text log = {0};
-        plm_text_repeat(&log, ".........\n", (int64_t)before / 10);
-        plm_text_repeat(&log, "x", (int64_t)before % 10);
-        plm_text_add(&log, "[rank5]: %s\n", wordings[5].text);
-        plm_text_repeat(&log, "Tried, all in vain.\n", 9000);
+        plm__text_repeat(&log, ".........\n", (int64_t)before / 10);
+        plm__text_repeat(&log, "x", (int64_t)before % 10);
+        plm__text_add(&log, "[rank5]: %s\n", wordings[5].text);
+        plm__text_repeat(&log, "Tried, all in vain.\n", 9000);
         plm_oom_report report = read_one(log.items);
-        plm_text_fini(&log);
+        plm__text_fini(&log);
         assert_int_equal(report.message_count, 1);
         assert_int_equal(report.message.rank, 5);
         assert_int_equal(report.message.line, before / 10 + 1);
@@ -452,9 +452,9 @@ static void more_ranks_than_are_listed_are_counted_all_the_same(void **state)
     (void)state;
     plm_text log = {0};
     for (int rank = 0; rank < 100; rank++)
-        plm_text_add(&log, "[rank%d]: %s\n", rank, wordings[5].text);
+        plm__text_add(&log, "[rank%d]: %s\n", rank, wordings[5].text);
     plm_oom_report report = read_one(log.items);
-    plm_text_fini(&log);
+    plm__text_fini(&log);
     assert_int_equal(report.message_count, 100);
     assert_int_equal(report.source_count, PLM_OOM_SOURCES_MAX);
     assert_true(report.sources_left_out);
@@ -556,14 +556,14 @@ static void a_failed_allocation_leaves_nothing(void **state)
             assert_true(n < ALLOCATIONS_MAX);
             plm_oom_report report;
             char *text = NULL, *line = NULL;
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status =
                 plm_oom_read_text(wordings[5].text, strlen(wordings[5].text), &report);
             if (status == PLM_OK)
                 status = plm_oom_report_text(&report, (plm_report_style){0}, &text);
             if (status == PLM_OK)
                 status = plm_oom_report_json(&report, &line);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             plm_report_free(text);
             plm_report_free(line);
             if (!fired) {

@@ -38,7 +38,7 @@ static json_t *read_json(const char *from, const char *until)
 {
     plm_file file = {0};
     json_t *root = NULL;
-    assert_ok(plm_file_map(path, &file));
+    assert_ok(plm__file_map(path, &file));
     const char *begin = (const char *)file.bytes, *end = begin + file.byte_count;
     if (from) {
         begin = memmem(begin, file.byte_count, from, strlen(from));
@@ -47,8 +47,8 @@ static json_t *read_json(const char *from, const char *until)
         end = memmem(begin, (size_t)(end - begin), until, strlen(until));
         assert_non_null(end);
     }
-    assert_ok(plm_json_read("export", begin, (size_t)(end - begin), &root));
-    plm_file_unmap(&file);
+    assert_ok(plm__json_read("export", begin, (size_t)(end - begin), &root));
+    plm__file_unmap(&file);
     return root;
 }
 
@@ -137,12 +137,12 @@ static void a_page_needs_nothing_from_anywhere(void **state)
     plm_trace *trace = small_plan();
     plm_file file = {0};
     assert_ok(plm_export_page(path, "plan", &(plm_export_source){.trace = trace}, 1));
-    assert_ok(plm_file_map(path, &file));
+    assert_ok(plm__file_map(path, &file));
     static const char *const strangers[] = {"http://", "https://", "<link", "src=",  "@import",
                                             "fetch(",  "@CSS@",    "@JS@",  "@DATA@"};
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
         assert_null(memmem(file.bytes, file.byte_count, strangers[i], strlen(strangers[i])));
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     plm_trace_destroy(trace);
 }
 
@@ -322,7 +322,7 @@ static void a_snapshot_loads_in_python(void **state)
     plm_trace_destroy(trace);
     char program[300], command[700];
     snprintf(program, sizeof program, "%s.py", path);
-    assert_ok(plm_file_write(program, script, sizeof script - 1));
+    assert_ok(plm__file_write(program, script, sizeof script - 1));
     snprintf(command, sizeof command, "python3 %s %s", program, path);
     int status = system(command);
     unlink(program);
@@ -353,18 +353,18 @@ static void every_allocation_may_fail(void **state)
         page_of, plm_export_perfetto, plm_export_snapshot};
     plm_trace *trace = small_plan();
     plm_export_source sources[] = {{.trace = trace}, {.trace = trace}};
-    int64_t live = plm_host_stats_get().live_count;
+    int64_t live = plm__host_stats_get().live_count;
     for (size_t w = 0; w < sizeof writers / sizeof *writers; w++) {
         for (int persistent = 0; persistent < 2; persistent++) {
             bool fired = true;
             for (int64_t n = 1; fired; n++) {
                 unlink(path);
-                plm_host_fail_at(n, persistent);
+                plm__host_fail_at(n, persistent);
                 plm_status status = writers[w](path, sources, 2);
-                fired = plm_host_fail_at(0, false);
+                fired = plm__host_fail_at(0, false);
                 assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
                 assert_int_equal(access(path, F_OK), fired ? -1 : 0);
-                assert_int_equal(plm_host_stats_get().live_count, live);
+                assert_int_equal(plm__host_stats_get().live_count, live);
             }
         }
     }

@@ -121,22 +121,22 @@ static plm_snapshot *stepping(int steps, size_t (*kept)(int step))
 {
     plm_text text = {0};
     uint64_t address = 1 << 20;
-    plm_text_add(&text, "{\"device_traces\": [[");
+    plm__text_add(&text, "{\"device_traces\": [[");
     for (int step = 0; step < steps; step++) {
-        plm_text_add(&text,
-                     "%s{\"action\": \"alloc\", \"addr\": 512, \"size\": 3000000},"
-                     "{\"action\": \"free_requested\", \"addr\": 512, \"size\": 3000000},"
-                     "{\"action\": \"free_completed\", \"addr\": 512, \"size\": 3000000}",
-                     step > 0 ? "," : "");
+        plm__text_add(&text,
+                      "%s{\"action\": \"alloc\", \"addr\": 512, \"size\": 3000000},"
+                      "{\"action\": \"free_requested\", \"addr\": 512, \"size\": 3000000},"
+                      "{\"action\": \"free_completed\", \"addr\": 512, \"size\": 3000000}",
+                      step > 0 ? "," : "");
         if (kept(step) > 0)
-            plm_text_add(&text, ",{\"action\": \"alloc\", \"addr\": %llu, \"size\": %zu}",
-                         (unsigned long long)address, kept(step));
+            plm__text_add(&text, ",{\"action\": \"alloc\", \"addr\": %llu, \"size\": %zu}",
+                          (unsigned long long)address, kept(step));
         address += 64 * MIB;
     }
-    plm_text_add(&text, "]]}");
-    assert_ok(plm_text_status(&text));
+    plm__text_add(&text, "]]}");
+    assert_ok(plm__text_status(&text));
     plm_snapshot *snapshot = read_json(text.items);
-    plm_text_fini(&text);
+    plm__text_fini(&text);
     return snapshot;
 }
 
@@ -392,10 +392,10 @@ static void findings_without_host_memory_fail_cleanly(void **state)
         assert_ok(plm_snapshot_read(path, &snapshot));
         for (int64_t n = 1;; n++) {
             plm_findings *findings = NULL;
-            plm_host_fail_at(n, n % 2 == 0);
+            plm__host_fail_at(n, n % 2 == 0);
             plm_status status =
                 plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             plm_findings_destroy(findings);
             if (!fired) {
                 assert_ok(status);

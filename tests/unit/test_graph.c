@@ -47,7 +47,7 @@ static void assert_shape(const plm_graph *g, plm_tensor tensor, const char *want
 {
     char text[PLM_SHAPE_TEXT];
     assert_true(tensor != NONE);
-    assert_string_equal(plm_shape_format(&plm_graph_tensor(g, tensor)->shape, text), wanted);
+    assert_string_equal(plm__shape_format(&plm__graph_tensor(g, tensor)->shape, text), wanted);
 }
 
 /* ---- shapes -------------------------------------------------------------------------------- */
@@ -382,12 +382,12 @@ static void parameters_lie_flat_by_decay_group_on_granules(void **state)
     size_t end[PLM_GROUP_COUNT] = {0};
     for (int64_t i = 0; i < n.g->parameters.count; i++) {
         const plm_parameter_info *p = &n.g->parameters.items[i];
-        const plm_tensor_info *t = plm_graph_tensor(n.g, p->flat[PLM_FLAT_PARAMETER]);
+        const plm_tensor_info *t = plm__graph_tensor(n.g, p->flat[PLM_FLAT_PARAMETER]);
         assert_int_equal(p->group, t->shape.rank > 1 ? PLM_GROUP_DECAY : PLM_GROUP_NO_DECAY);
         assert_int_equal(t->storage, n.g->flat_storage[PLM_FLAT_PARAMETER][p->group]);
         assert_int_equal(t->offset, end[p->group]);
         assert_int_equal(t->offset % PLM_GRANULE_BYTES, 0);
-        end[p->group] += plm_granules(t->bytes);
+        end[p->group] += plm__granules(t->bytes);
     }
     for (int group = 0; group < PLM_GROUP_COUNT; group++) {
         assert_int_equal(n.g->group_elements[group] * sizeof(float), end[group]);
@@ -405,9 +405,9 @@ static void what_belongs_to_a_parameter_lies_where_it_lies(void **state)
     for (int flat = 0; flat < PLM_FLAT_COUNT; flat++) {
         plm_tensor made = plm__graph_flat(n.g, n.weight, (plm_flat)flat);
         assert_int_equal(plm__graph_flat(n.g, n.weight, (plm_flat)flat), made);
-        const plm_tensor_info *t = plm_graph_tensor(n.g, made);
-        assert_int_equal(t->offset, plm_graph_tensor(n.g, n.weight)->offset);
-        assert_int_equal(t->bytes, plm_graph_tensor(n.g, n.weight)->bytes);
+        const plm_tensor_info *t = plm__graph_tensor(n.g, made);
+        assert_int_equal(t->offset, plm__graph_tensor(n.g, n.weight)->offset);
+        assert_int_equal(t->bytes, plm__graph_tensor(n.g, n.weight)->bytes);
         assert_int_equal(n.g->storages.items[t->storage].scope,
                          flat == PLM_FLAT_GRADIENT ? PLM_SCOPE_WINDOW : PLM_SCOPE_RUN);
     }
@@ -428,10 +428,10 @@ static void a_product_is_called_by_its_weight(void **state)
     net n = begin(PLM_PROGRAM_EVALUATE);
     plm_layer(n.g, "block.0");
     plm_linear(n.g, n.x, parameter(n.g, "mlp.up.weight", 2, 5, WIDTH), NONE);
-    assert_string_equal(plm_intern_text(&n.g->names, last_op(n.g)->label), "mlp.up");
-    assert_string_equal(plm_intern_text(&n.g->names, last_op(n.g)->layer), "block.0");
+    assert_string_equal(plm__intern_text(&n.g->names, last_op(n.g)->label), "mlp.up");
+    assert_string_equal(plm__intern_text(&n.g->names, last_op(n.g)->layer), "block.0");
     plm_gelu(n.g, n.x);
-    assert_string_equal(plm_intern_text(&n.g->names, last_op(n.g)->label), "gelu");
+    assert_string_equal(plm__intern_text(&n.g->names, last_op(n.g)->label), "gelu");
     plm_graph_destroy(n.g);
 }
 

@@ -18,22 +18,22 @@ typedef struct format {
 
 static float from_bf16(uint16_t bits)
 {
-    return plm_from_bf16(bits);
+    return plm__from_bf16(bits);
 }
 
 static uint16_t to_bf16(float x)
 {
-    return plm_to_bf16(x);
+    return plm__to_bf16(x);
 }
 
 static float from_fp16(uint16_t bits)
 {
-    return plm_from_fp16(bits);
+    return plm__from_fp16(bits);
 }
 
 static uint16_t to_fp16(float x)
 {
-    return plm_to_fp16(x);
+    return plm__to_fp16(x);
 }
 
 static const format formats[] = {
@@ -101,8 +101,8 @@ static void what_is_too_large_is_infinite_and_what_is_too_small_is_zero(void **s
         assert_int_equal(f->narrow(1e-45f), 0);
         assert_int_equal(f->narrow(-1e-45f), 0x8000);
     }
-    assert_int_equal(plm_to_fp16(65519.996f), 0x7bff);
-    assert_int_equal(plm_to_fp16(65520.0f), 0x7c00);
+    assert_int_equal(plm__to_fp16(65519.996f), 0x7bff);
+    assert_int_equal(plm__to_fp16(65520.0f), 0x7c00);
 }
 
 int main(void)

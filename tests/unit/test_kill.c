@@ -110,7 +110,7 @@ static void last_checkpoint(const sea *at, plm_file *file)
 {
     char path[2 * FOLDER_BYTES];
     snprintf(path, sizeof path, "%s/step-%08d.safetensors", at->run, STEPS);
-    assert_ok(plm_file_map(path, file));
+    assert_ok(plm__file_map(path, file));
 }
 
 static void sleep_ns(int64_t ns)
@@ -132,9 +132,9 @@ static void open_sea(sea *at)
     for (int i = 0; i < 4000; i++)
         fputc("they that go down to the sea in ships\n"[i % 38], file);
     assert_int_equal(fclose(file), 0);
-    int64_t began_ns = plm_clock_ns();
+    int64_t began_ns = plm__clock_ns();
     assert_int_equal(wait_for(start(at, false)), 0);
-    at->whole_ns = plm_clock_ns() - began_ns;
+    at->whole_ns = plm__clock_ns() - began_ns;
     last_checkpoint(at, &at->whole);
     newest_checkpoint(at, true, &others);
 }
@@ -143,7 +143,7 @@ static void close_sea(sea *at)
 {
     int others;
     newest_checkpoint(at, true, &others);
-    plm_file_unmap(&at->whole);
+    plm__file_unmap(&at->whole);
     rmdir(at->run);
     unlink(at->text);
     assert_int_equal(rmdir(at->folder), 0);
@@ -167,7 +167,7 @@ static bool kill_and_resume(const sea *at, int64_t ns)
     last_checkpoint(at, &last);
     assert_int_equal(last.byte_count, at->whole.byte_count);
     assert_memory_equal(last.bytes, at->whole.bytes, last.byte_count);
-    plm_file_unmap(&last);
+    plm__file_unmap(&last);
     print_message("  %4d ms: %s, resumed from update %d, %d half written\n", (int)(ns / 1000000),
                   killed ? "killed" : "through", newest, others);
     /* a temporary goes at the next save; after the last update there is none */
@@ -187,7 +187,7 @@ static void a_killed_run_resumes_to_the_same_bits(void **state)
                   (int)(at.whole_ns / 1000000));
     /* a machine that is busy at times lets some runs come through: they are not counted */
     for (uint64_t i = 0; killed < KILLS; i++) {
-        double unit = plm_philox_unit(plm_philox_at(SEED, 0, 0, i).word[0]);
+        double unit = plm__philox_unit(plm__philox_at(SEED, 0, 0, i).word[0]);
         assert_true(i < 4 * KILLS);
         killed += kill_and_resume(&at, (int64_t)(unit * (double)at.whole_ns));
     }

@@ -32,7 +32,7 @@ static int take_a_comma(void **state)
     if (!scratch_folder(at.folder))
         return -1;
     snprintf(path, sizeof path, "%s/source", at.folder);
-    if (plm_file_write(path, source, sizeof source - 1) != PLM_OK)
+    if (plm__file_write(path, source, sizeof source - 1) != PLM_OK)
         return -1;
     snprintf(line, sizeof line,
              "cd %s && localedef -c --no-archive -i ./source -f ANSI_X3.4-1968 ./plm_COMMA "
@@ -73,14 +73,14 @@ static void what_is_written_has_a_point(void **state)
     plm_error error;
     need_a_comma(state);
     assert_string_equal(plm_size_format((size_t)3 << 29, text), "1.50 GiB");
-    plm_text_add(&out, "%.2f\n", 0.25);
-    plm_table_init(&table, &(plm_table_column){.title = NULL}, 1);
-    plm_table_row(&table, PLM_TABLE_PLAIN);
-    plm_table_cell(&table, "%.1f", 2.5);
-    assert_ok(plm_table_render(&table, (plm_table_style){0}, &out));
+    plm__text_add(&out, "%.2f\n", 0.25);
+    plm__table_init(&table, &(plm_table_column){.title = NULL}, 1);
+    plm__table_row(&table, PLM_TABLE_PLAIN);
+    plm__table_cell(&table, "%.1f", 2.5);
+    assert_ok(plm__table_render(&table, (plm_table_style){0}, &out));
     assert_string_equal(out.items, "0.25\n2.5\n");
-    plm_table_fini(&table);
-    plm_text_fini(&out);
+    plm__table_fini(&table);
+    plm__text_fini(&out);
     assert_int_equal(plm_fail(PLM_ERROR_ARGUMENT, "found %g", 0.5), PLM_ERROR_ARGUMENT);
     plm_error_get(&error);
     assert_string_equal(error.message, "found 0.5");
@@ -97,14 +97,14 @@ static void what_is_read_has_a_point(void **state)
     char name[] = "it", rate[] = "--rate", value[] = "0.75", *const words[] = {name, rate, value};
     plm_operands operands;
     size_t bytes = 0;
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     need_a_comma(state);
     assert_ok(plm_options_parse(&syntax, 3, words, &read, &operands));
     assert_true(read.rate == 0.75);
     assert_ok(plm_size_parse("1.5KiB", &bytes));
     assert_int_equal(bytes, 1536);
     assert_int_not_equal(plm_size_parse("1,5KiB", &bytes), PLM_OK);
-    assert_ok(plm_torch_settings_parse("garbage_collection_threshold:0.8", &settings));
+    assert_ok(plm__torch_settings_parse("garbage_collection_threshold:0.8", &settings));
 }
 
 static void json_has_points_both_ways(void **state)
@@ -113,15 +113,15 @@ static void json_has_points_both_ways(void **state)
     char *line = NULL;
     json_t *root = NULL;
     need_a_comma(state);
-    plm_json_begin_array(&writer, NULL);
-    plm_json_real(&writer, NULL, 0.5);
-    plm_json_end(&writer);
-    assert_ok(plm_json_finish(&writer, &line));
+    plm__json_begin_array(&writer, NULL);
+    plm__json_real(&writer, NULL, 0.5);
+    plm__json_end(&writer);
+    assert_ok(plm__json_finish(&writer, &line));
     assert_string_equal(line, "[0.5]");
-    assert_ok(plm_json_read("it", line, strlen(line), &root));
+    assert_ok(plm__json_read("it", line, strlen(line), &root));
     assert_true(json_real_value(json_array_get(root, 0)) == 0.5);
     json_decref(root);
-    plm_host_free(line);
+    plm__host_free(line);
 }
 
 int main(void)

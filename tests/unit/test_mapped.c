@@ -75,7 +75,7 @@ static void a_program_that_repeats_itself_moves_no_pages(void **state)
             blocks[i] = kit_take(&kit, (size_t)(1 + i * 7 % 13) * 1500 * KIB);
         for (int i = 19; i >= 0; i--)
             kit_give(&kit, blocks[i]);
-        int64_t now = plm_pool_statistics(kit.pool)->num_device_alloc;
+        int64_t now = plm__pool_statistics(kit.pool)->num_device_alloc;
         assert_true(step < 1 || now == moved);
         moved = now;
     }
@@ -103,14 +103,14 @@ static void the_whole_device_can_be_one_block_and_one_page_more_is_refused(void 
     plm_error_get(&error);
     assert_int_equal(error.oom.largest_free_bytes, 40 * MIB);
     kit_take(&kit, 40 * MIB);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_ooms, 3);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_ooms, 3);
     kit_end(&kit);
 }
 
 static void a_fraction_bounds_the_pages(void **state)
 {
     (void)state;
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     settings.memory_fraction = 0.5;
     pool_kit kit;
     kit_begin(&kit, PLM_POOL_MAPPED, 64 * MIB, &settings);
@@ -127,13 +127,13 @@ static void pending_blocks_are_waited_for_before_a_request_fails(void **state)
     pool_kit kit;
     begin(&kit, 64 * MIB);
     uint64_t block = kit_take(&kit, 40 * MIB);
-    assert_ok(plm_pool_record_stream(kit.pool, block, 1));
-    assert_ok(plm_pool_free(kit.pool, block, NULL));
+    assert_ok(plm__pool_record_stream(kit.pool, block, 1));
+    assert_ok(plm__pool_free(kit.pool, block, NULL));
     kit_check(&kit);
     assert_int_equal(kit_stat(&kit, PLM_POOL_ACTIVE_BYTES), 40 * MIB);
     kit_refuse(&kit, &(plm_pool_request){.bytes = 50 * MIB, .capturing = true});
     kit_take(&kit, 50 * MIB);
-    assert_int_equal(plm_pool_statistics(kit.pool)->num_alloc_retries, 1);
+    assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, 1);
     kit_end(&kit);
 }
 
@@ -143,10 +143,10 @@ static void a_request_beyond_the_device_fails_while_blocks_are_pending(void **st
     pool_kit kit;
     begin(&kit, 64 * MIB);
     uint64_t block = kit_take(&kit, MIB);
-    assert_ok(plm_pool_record_stream(kit.pool, block, 1));
+    assert_ok(plm__pool_record_stream(kit.pool, block, 1));
     kit_give(&kit, block);
     kit_refuse(&kit, &(plm_pool_request){.bytes = GIB});
-    assert_ok(plm_pool_complete(kit.pool, block)); /* there was nothing to wait for */
+    assert_ok(plm__pool_complete(kit.pool, block)); /* there was nothing to wait for */
     kit_end(&kit);
 }
 
@@ -170,11 +170,11 @@ static void emptying_the_cache_leaves_only_pages_in_use(void **state)
     begin(&kit, GIB);
     uint64_t large = kit_take(&kit, 100 * MIB), kept = kit_take(&kit, 3 * MIB);
     kit_give(&kit, large);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     kit_check(&kit);
     assert_int_equal(kit_reserved(&kit), 2 * PAGE);
     kit_give(&kit, kept);
-    assert_ok(plm_pool_empty_cache(kit.pool));
+    assert_ok(plm__pool_empty_cache(kit.pool));
     assert_int_equal(kit_reserved(&kit), 0);
     kit_end(&kit);
 }
@@ -187,15 +187,15 @@ static void a_long_random_run_keeps_every_invariant_and_little_waste(void **stat
     begin(&kit, 700 * MIB);
     uint64_t live[96] = {0};
     for (uint64_t step = 0; step < 4000; step++) {
-        plm_philox random = plm_philox_at(5, 0, 0, step);
+        plm_philox random = plm__philox_at(5, 0, 0, step);
         int slot = (int)(random.word[0] % 96);
         if (live[slot])
-            assert_ok(plm_pool_free(kit.pool, live[slot], NULL));
+            assert_ok(plm__pool_free(kit.pool, live[slot], NULL));
         live[slot] = 0;
         plm_pool_request request = {.bytes = 1 + random.word[1] % scales[random.word[2] % 6],
                                     .stream = random.word[3] % 2};
         plm_pool_grant grant = {0};
-        plm_status status = plm_pool_alloc(kit.pool, &request, &grant);
+        plm_status status = plm__pool_alloc(kit.pool, &request, &grant);
         assert_true(status == PLM_OK || status == PLM_ERROR_DEVICE_MEMORY);
         live[slot] = grant.address;
         kit_check(&kit);
@@ -210,7 +210,7 @@ static void a_mapped_pool_takes_over_no_state(void **state)
     (void)state;
     pool_kit kit;
     begin(&kit, GIB);
-    assert_int_equal(plm_pool_adopt(kit.pool, NULL, 0), PLM_ERROR_UNSUPPORTED);
+    assert_int_equal(plm__pool_adopt(kit.pool, NULL, 0), PLM_ERROR_UNSUPPORTED);
     kit_end(&kit);
 }
 

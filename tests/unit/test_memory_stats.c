@@ -32,7 +32,7 @@ static plm_status read_stats(const char *text, plm_memory_stats *stats)
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    assert_ok(plm_file_write(path, text, strlen(text)));
+    assert_ok(plm__file_write(path, text, strlen(text)));
     plm_status status = plm_memory_stats_read(path, stats);
     unlink(path);
     return status;

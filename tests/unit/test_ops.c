@@ -88,7 +88,7 @@ static double **double_at(reference *r, int i, int64_t **count)
 /* A fixed stream of numbers in [-1, 1). */
 static double next_number(uint64_t *index)
 {
-    return 2.0 * (double)plm_philox_unit(plm_philox_at(99, 0, 0, (*index)++).word[0]) - 1.0;
+    return 2.0 * (double)plm__philox_unit(plm__philox_at(99, 0, 0, (*index)++).word[0]) - 1.0;
 }
 
 /* Random operands. Ids lie in the vocabulary; of targets (input 1) some are not counted. Second
@@ -98,7 +98,7 @@ static void fill_operands(fixture *f, uint64_t seed)
     uint64_t index = seed << 32;
     for (int i = 0; i < OPERANDS; i++) {
         plm_operand *operand = operand_at(&f->launch, i);
-        int64_t count = plm_operand_count(operand);
+        int64_t count = plm__operand_count(operand);
         if (operand->dtype == PLM_DTYPE_I32) {
             for (int64_t e = 0; e < count; e++) {
                 int32_t id = (int32_t)((next_number(&index) + 1) / 2 * (double)f->truth.n.V);
@@ -139,8 +139,8 @@ static void fill_consistently(fixture *f)
     const plm_operand *qkv = &f->launch.in[1];
     float *lse = f->launch.in[3].data;
     reference r = {.n = *n, .attr = f->launch.attr};
-    double *wide = calloc((size_t)(plm_operand_count(&f->launch.in[1]) + 1), sizeof *wide);
-    for (int64_t i = 0; i < plm_operand_count(&f->launch.in[1]); i++)
+    double *wide = calloc((size_t)(plm__operand_count(&f->launch.in[1]) + 1), sizeof *wide);
+    for (int64_t i = 0; i < plm__operand_count(&f->launch.in[1]); i++)
         wide[i] = (double)value_of(qkv, i);
     for (int64_t row = 0; row < n->B * n->H * n->T; row++) {
         double sum = 0;
@@ -159,7 +159,7 @@ static void widen(fixture *f)
     f->truth.step = f->step;
     for (int i = 0; i < OPERANDS; i++) {
         plm_operand *operand = operand_at(&f->launch, i);
-        int64_t *count, elements = plm_operand_count(operand);
+        int64_t *count, elements = plm__operand_count(operand);
         double **to = double_at(&f->truth, i, &count);
         *to = NULL;
         *count = 0;
@@ -211,12 +211,12 @@ static void fixture_open_as(fixture *f, plm_device *device, plm_op_kind kind, ex
             f->start[i] = at;
             f->bytes[i] = (size_t)count * element_bytes(operand);
             elements += count;
-            at += plm_granules(f->bytes[i]) + CANARY;
+            at += plm__granules(f->bytes[i]) + CANARY;
         }
     assert_ok(device->table->workspace(device, &f->launch, &f->launch.workspace_bytes));
     f->start[OPERANDS] = at;
     f->bytes[OPERANDS] = f->launch.workspace_bytes;
-    f->block_bytes = at + plm_granules(f->launch.workspace_bytes) + CANARY;
+    f->block_bytes = at + plm__granules(f->launch.workspace_bytes) + CANARY;
     f->block = aligned_alloc(64, f->block_bytes);
     memset(f->block, 0x5A, f->block_bytes);
     for (int i = 0; i < OPERANDS; i++)
@@ -437,7 +437,7 @@ static void check_conversions(plm_device *device, plm_dtype dtype)
     float *masters = cast.launch.in[0].data;
     uint16_t *a = add.launch.in[0].data, *b = add.launch.in[1].data;
     for (int64_t i = 0; i < n.C; i++) {
-        masters[i] = plm_of_bits((uint32_t)i * 65521U);
+        masters[i] = plm__of_bits((uint32_t)i * 65521U);
         a[i] = (uint16_t)i;
         b[i] = 0x8000;
     }
@@ -447,8 +447,8 @@ static void check_conversions(plm_device *device, plm_dtype dtype)
     for (int64_t i = 0; i < n.C; i++) {
         assert_same_half(dtype, sum[i], a[i]);
         assert_same_half(dtype, weights[i],
-                         dtype == PLM_DTYPE_BF16 ? plm_to_bf16(masters[i])
-                                                 : plm_to_fp16(masters[i]));
+                         dtype == PLM_DTYPE_BF16 ? plm__to_bf16(masters[i])
+                                                 : plm__to_fp16(masters[i]));
     }
     fixture_close(&cast);
     fixture_close(&add);
@@ -745,14 +745,14 @@ static void connect(const gradient_pair *pair, fixture *forward, fixture *backwa
         char code = pair->from[i];
         plm_operand *to = &backward->launch.in[i];
         if (code == 'd') {
-            for (int64_t e = 0; e < plm_operand_count(to); e++)
+            for (int64_t e = 0; e < plm__operand_count(to); e++)
                 ((float *)to->data)[e] = (float)weight[e];
             continue;
         }
         plm_operand *source =
             code < 'd' ? &forward->launch.in[code - 'a'] : &forward->launch.out[code - 'x'];
-        assert_int_equal(plm_operand_count(to), plm_operand_count(source));
-        memcpy(to->data, source->data, (size_t)plm_operand_count(to) * 4);
+        assert_int_equal(plm__operand_count(to), plm__operand_count(source));
+        memcpy(to->data, source->data, (size_t)plm__operand_count(to) * 4);
     }
     widen(backward);
 }
@@ -782,8 +782,8 @@ static void check_pair(plm_device *device, const gradient_pair *pair, const exte
     fixture_open(&forward, device, pair->forward, *n, attributes(n, causal, false));
     fixture_open(&backward, device, pair->backward, *n, attributes(n, causal, false));
     run_op(device, &forward.launch);
-    int64_t outputs = plm_operand_count(&forward.launch.out[0]);
-    int64_t inputs = plm_operand_count(&forward.launch.in[pair->input]);
+    int64_t outputs = plm__operand_count(&forward.launch.out[0]);
+    int64_t inputs = plm__operand_count(&forward.launch.in[pair->input]);
     double *weight = calloc((size_t)outputs, sizeof *weight);
     double *way = calloc((size_t)inputs, sizeof *way);
     uint64_t index = 5;
@@ -796,7 +796,7 @@ static void check_pair(plm_device *device, const gradient_pair *pair, const exte
     const plm_operand *result =
         pair->effect < 0 ? &backward.launch.out[0] : &backward.launch.effect[pair->effect];
     const float *gradient = result->data;
-    assert_int_equal(plm_operand_count(result), inputs);
+    assert_int_equal(plm__operand_count(result), inputs);
     for (int round = 0; round < 3; round++) {
         double along = 0, size = 0;
         for (int64_t i = 0; i < inputs; i++) {
@@ -830,14 +830,14 @@ static void gradients_agree_with_finite_differences(void **state)
 /* Gives an operand of one fixture the data of another's. */
 static void hand_over(fixture *to, int input, const plm_operand *from)
 {
-    assert_int_equal(plm_operand_count(&to->launch.in[input]), plm_operand_count(from));
-    memcpy(to->launch.in[input].data, from->data, (size_t)plm_operand_count(from) * 4);
+    assert_int_equal(plm__operand_count(&to->launch.in[input]), plm__operand_count(from));
+    memcpy(to->launch.in[input].data, from->data, (size_t)plm__operand_count(from) * 4);
 }
 
 static void assert_close(const plm_operand *a, const plm_operand *b, double tolerance)
 {
     const float *x = a->data, *y = b->data;
-    for (int64_t i = 0; i < plm_operand_count(a); i++)
+    for (int64_t i = 0; i < plm__operand_count(a); i++)
         if (!(fabs((double)x[i] - (double)y[i]) <= tolerance))
             fail_msg("element %d: %g and %g", (int)i, (double)x[i], (double)y[i]);
 }
@@ -971,23 +971,23 @@ static void exponential_and_sigmoid_are_right_to_a_few_units(void **state)
     (void)state;
     double worst_exp = 0, worst_sigmoid = 0;
     for (double x = -87.2; x < 88.72; x += 0.00037) {
-        worst_exp = fmax(worst_exp, units(plm_exp((float)x), exp((double)(float)x)));
+        worst_exp = fmax(worst_exp, units(plm__exp((float)x), exp((double)(float)x)));
         if (x < 87)
-            worst_sigmoid =
-                fmax(worst_sigmoid, units(plm_sigmoid((float)-x), 1 / (1 + exp((double)(float)x))));
+            worst_sigmoid = fmax(worst_sigmoid,
+                                 units(plm__sigmoid((float)-x), 1 / (1 + exp((double)(float)x))));
     }
     assert_true(worst_exp < 1.5);
     assert_true(worst_sigmoid < 3);
-    assert_true(plm_exp(0.0f) == 1.0f);
-    assert_true(plm_exp(-INFINITY) == 0.0f && plm_exp(-100.0f) == 0.0f);
-    assert_true(isinf(plm_exp(INFINITY)) && isinf(plm_exp(89.0f)));
+    assert_true(plm__exp(0.0f) == 1.0f);
+    assert_true(plm__exp(-INFINITY) == 0.0f && plm__exp(-100.0f) == 0.0f);
+    assert_true(isinf(plm__exp(INFINITY)) && isinf(plm__exp(89.0f)));
     for (int bit = 0; bit < 22; bit++) { /* a NaN, whatever else its bits say */
         uint32_t bits = 0xFFC00000u | ((1u << (bit + 1)) - 1);
         float nan;
         memcpy(&nan, &bits, sizeof nan);
-        assert_true(isnan(plm_exp(nan)));
+        assert_true(isnan(plm__exp(nan)));
     }
-    assert_true(isnan(plm_exp(NAN)));
+    assert_true(isnan(plm__exp(NAN)));
 }
 
 static void the_normal_distribution_is_right_to_a_few_units(void **state)
@@ -997,17 +997,17 @@ static void the_normal_distribution_is_right_to_a_few_units(void **state)
     for (double wide = -13.2; wide < 13.3; wide += 0.000037) {
         float x = (float)wide;
         double truth = erfc(-(double)x / sqrt(2)) / 2;
-        float found = plm_normal_below(x, plm_exp(-0.5f * x * x));
+        float found = plm__normal_below(x, plm__exp(-0.5f * x * x));
         worst = fmax(worst, fabs((double)found - truth));
         if (x < 0)
             assert_true(units(found, truth) < 5 + (double)(x * x) / 2);
     }
     print_message("worst error of the normal distribution %.2e\n", worst);
     assert_true(worst < 1.2e-7);
-    assert_true(plm_normal_below(0.0f, 1.0f) == 0.5f);
-    assert_true(plm_normal_below(20.0f, plm_exp(-200.0f)) == 1.0f);
-    assert_true(plm_normal_below(-20.0f, plm_exp(-200.0f)) == 0.0f);
-    assert_true(isnan(plm_normal_below(NAN, NAN)));
+    assert_true(plm__normal_below(0.0f, 1.0f) == 0.5f);
+    assert_true(plm__normal_below(20.0f, plm__exp(-200.0f)) == 1.0f);
+    assert_true(plm__normal_below(-20.0f, plm__exp(-200.0f)) == 0.0f);
+    assert_true(isnan(plm__normal_below(NAN, NAN)));
 }
 
 int main(void)

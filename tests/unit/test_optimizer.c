@@ -36,7 +36,7 @@ static void sgd_updates_each_group_with_one_moment(void **state)
     assert_ok(plm_graph_create(&run.strategy, &g));
     plm_graph_begin(g, PLM_PROGRAM_FIRST);
     run.job.network.build(g, run.job.network.config, PLM_PROGRAM_FIRST, 2, 8);
-    assert_ok(plm_pass_update(g, PLM_OPTIMIZER_SGD));
+    assert_ok(plm__pass_update(g, PLM_OPTIMIZER_SGD));
     plm_op_range range = g->programs[PLM_PROGRAM_UPDATE];
     assert_int_equal(range.end - range.begin, 1 + PLM_GROUP_COUNT);
     assert_int_equal(g->ops.items[range.begin].kind, PLM_OP_GRADIENT_NORM);
@@ -45,7 +45,7 @@ static void sgd_updates_each_group_with_one_moment(void **state)
         assert_int_equal(op->kind, PLM_OP_SGD);
         assert_int_equal(op->attr.decay, group == PLM_GROUP_DECAY);
         assert_int_equal(op->effect[2], PLM_TENSOR_NONE);
-        assert_int_equal(plm_graph_tensor(g, op->effect[1])->storage,
+        assert_int_equal(plm__graph_tensor(g, op->effect[1])->storage,
                          g->flat_storage[PLM_FLAT_MOMENT1][group]);
         assert_int_equal(g->flat_storage[PLM_FLAT_MOMENT2][group], -1);
     }

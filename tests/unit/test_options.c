@@ -306,13 +306,13 @@ static void rendering_survives_the_failure_of_every_allocation(void **state)
         bool fired = true;
         for (int64_t n = 1; fired; n++) {
             char *text = NULL;
-            plm_host_fail_at(n, i % 2 != 0);
+            plm__host_fail_at(n, i % 2 != 0);
             plm_status status = renderers[i / 2](&syntax, &text);
-            fired = plm_host_fail_at(0, false);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_true(fired == (text == NULL));
             plm_options_help_free(text);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
+            assert_int_equal(plm__host_stats_get().live_count, 0);
         }
     }
 }

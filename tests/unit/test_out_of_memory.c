@@ -27,7 +27,7 @@ static plm_status open_device(void *user, int32_t threads, size_t cap_bytes, plm
     if (cap_bytes > 0 && where->cap_bytes > 0)
         cap_bytes = where->cap_bytes;
     PLM_TRY(plm_device_create_cpu(threads, cap_bytes, &inner));
-    return plm_device_create_fault(inner, &where->fault, device);
+    return plm__device_create_fault(inner, &where->fault, device);
 }
 
 static void write_text(const char *path)
@@ -132,7 +132,7 @@ static void a_refused_arena_offers_the_largest_plan_that_fits_what_is_left(void 
         char number[48];
         plm_plan_summary whole = plan_of(*state, BATCH), half = plan_of(*state, BATCH / 2);
         machine where = {.fault = {.left_bytes = whole.arena_bytes - 1}};
-        plm_fault_at(&where.fault, PLM_FAULT_RESERVE, 1, false);
+        plm__fault_at(&where.fault, PLM_FAULT_RESERVE, 1, false);
         plm_trainer *trainer = run_into_refusal(*state, fixed, &where);
         check_record(whole.arena_bytes, ((size_t)64 << 20) - whole.overhead_bytes,
                      whole.arena_bytes - 1);
@@ -201,7 +201,7 @@ static void where_nothing_fits_the_smallest_peak_is_named(void **state)
     char number[48];
     plm_plan_summary least = plan_of(*state, 1);
     machine where = {.fault = {.left_bytes = least.arena_bytes - PLM_GRANULE_BYTES}};
-    plm_fault_at(&where.fault, PLM_FAULT_RESERVE, 1, true);
+    plm__fault_at(&where.fault, PLM_FAULT_RESERVE, 1, true);
     plm_trainer_destroy(run_into_refusal(*state, 0, &where));
     assert_told("nothing fits now");
     snprintf(number, sizeof number, "(%zu bytes)", least.peak_bytes);
@@ -217,7 +217,7 @@ static void the_record_stands_when_the_offer_cannot_be_planned(void **state)
     plm_train_settings settings = settings_of(*state, BATCH);
     plm_device_source source = {open_device, &where};
     assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
-    plm_fault_at(&where.fault, PLM_FAULT_ANY, 1, true); /* reserve, then every workspace */
+    plm__fault_at(&where.fault, PLM_FAULT_ANY, 1, true); /* reserve, then every workspace */
     assert_int_equal(plm_trainer_run(trainer, NULL, &result), PLM_ERROR_DEVICE_MEMORY);
     check_record(whole.arena_bytes, ((size_t)64 << 20) - whole.overhead_bytes, 0);
     plm_trainer_destroy(trainer);

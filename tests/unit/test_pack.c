@@ -12,18 +12,18 @@ static const size_t granule = PLM_GRANULE_BYTES;
 static void pack_and_check(const plm_pack_item *items, int64_t count, size_t *total, size_t *bound)
 {
     size_t *offsets = NULL;
-    assert_ok(plm_host_alloc(((size_t)count + 1) * sizeof *offsets, &offsets));
-    assert_ok(plm_pack(items, count, offsets, total));
-    assert_true(plm_pack_is_valid(items, count, offsets, *total));
-    assert_ok(plm_pack_bound(items, count, bound, NULL));
+    assert_ok(plm__host_alloc(((size_t)count + 1) * sizeof *offsets, &offsets));
+    assert_ok(plm__pack(items, count, offsets, total));
+    assert_true(plm__pack_is_valid(items, count, offsets, *total));
+    assert_ok(plm__pack_bound(items, count, bound, NULL));
     assert_true(*total >= *bound);
-    plm_host_free(offsets);
+    plm__host_free(offsets);
 }
 
 /* `number` draws from [0, below). */
 static uint32_t draw(uint32_t seed, uint32_t site, uint64_t index, uint32_t below)
 {
-    return plm_philox_at(seed, 0, site, index).word[0] % below;
+    return plm__philox_at(seed, 0, site, index).word[0] % below;
 }
 
 static void make_random(uint32_t seed, int64_t count, uint32_t instants, uint32_t longest,
@@ -43,11 +43,11 @@ static void the_bound_is_the_largest_live_sum_and_its_first_instant(void **state
         {9, 9, 3 * granule}, {2, 5, 2 * granule}, {5, 7, granule}, {6, 6, 2 * granule}, {0, 1, 64}};
     size_t bound = 0;
     int32_t instant = -1;
-    assert_ok(plm_pack_bound(items, 5, &bound, &instant));
+    assert_ok(plm__pack_bound(items, 5, &bound, &instant));
     assert_int_equal(bound, 3 * granule);
     assert_int_equal(instant, 5);
-    assert_ok(plm_pack_bound(items, 5, &bound, NULL));
-    assert_ok(plm_pack_bound(NULL, 0, &bound, &instant));
+    assert_ok(plm__pack_bound(items, 5, &bound, NULL));
+    assert_ok(plm__pack_bound(NULL, 0, &bound, &instant));
     assert_int_equal(bound, 0);
     assert_int_equal(instant, 0);
 }
@@ -68,13 +68,13 @@ static void the_check_finds_wrong_packings(void **state)
 {
     (void)state;
     const plm_pack_item items[] = {{0, 4, 2 * granule}, {4, 8, granule}, {0, 8, 0}};
-    assert_true(plm_pack_is_valid(items, 3, (size_t[]){0, 2 * granule, 0}, 3 * granule));
-    assert_false(plm_pack_is_valid(items, 3, (size_t[]){0, granule, 0}, 2 * granule));
-    assert_false(plm_pack_is_valid(items, 3, (size_t[]){0, 2 * granule, 0}, 2 * granule));
-    assert_false(plm_pack_is_valid(items, 3, (size_t[]){0, 2 * granule, 0}, 4 * granule));
+    assert_true(plm__pack_is_valid(items, 3, (size_t[]){0, 2 * granule, 0}, 3 * granule));
+    assert_false(plm__pack_is_valid(items, 3, (size_t[]){0, granule, 0}, 2 * granule));
+    assert_false(plm__pack_is_valid(items, 3, (size_t[]){0, 2 * granule, 0}, 2 * granule));
+    assert_false(plm__pack_is_valid(items, 3, (size_t[]){0, 2 * granule, 0}, 4 * granule));
     assert_false(
-        plm_pack_is_valid(items, 3, (size_t[]){32, 2 * granule + 32, 0}, 3 * granule + 32));
-    assert_false(plm_pack_is_valid(items, 2, (size_t[]){0, SIZE_MAX - 63}, 2 * granule));
+        plm__pack_is_valid(items, 3, (size_t[]){32, 2 * granule + 32, 0}, 3 * granule + 32));
+    assert_false(plm__pack_is_valid(items, 2, (size_t[]){0, SIZE_MAX - 63}, 2 * granule));
 }
 
 static void items_without_bytes_lie_at_offset_zero(void **state)
@@ -82,13 +82,13 @@ static void items_without_bytes_lie_at_offset_zero(void **state)
     (void)state;
     const plm_pack_item items[] = {{0, 9, 0}, {3, 4, granule}, {1, 9, 0}, {4, 5, granule}};
     size_t offsets[4] = {7, 7, 7, 7}, total = 7;
-    assert_ok(plm_pack(items, 4, offsets, &total));
+    assert_ok(plm__pack(items, 4, offsets, &total));
     assert_int_equal(offsets[0], 0);
     assert_int_equal(offsets[2], 0);
     assert_int_equal(total, 2 * granule);
-    assert_ok(plm_pack(items, 1, offsets, &total));
+    assert_ok(plm__pack(items, 1, offsets, &total));
     assert_int_equal(total, 0);
-    assert_ok(plm_pack(NULL, 0, NULL, &total));
+    assert_ok(plm__pack(NULL, 0, NULL, &total));
     assert_int_equal(total, 0);
 }
 
@@ -124,14 +124,14 @@ static void crowds_too_large_to_search_are_still_packed(void **state)
     (void)state;
     enum { CROWD = 2600 }; /* all meet: more pairs than are listed */
     plm_pack_item *items = NULL;
-    assert_ok(plm_host_alloc(CROWD * sizeof *items, &items));
+    assert_ok(plm__host_alloc(CROWD * sizeof *items, &items));
     make_random(1, CROWD, 3000, 10, items);
     for (int i = 0; i < CROWD; i++)
         items[i].death = 3000 + items[i].death % 17;
     size_t total, bound;
     pack_and_check(items, CROWD, &total, &bound);
     assert_true((double)total <= 1.10 * (double)bound);
-    plm_host_free(items);
+    plm__host_free(items);
 }
 
 /* Whether items i and on fit below `limit` beside the placed ones: every place is tried. */
@@ -239,8 +239,8 @@ static void a_packing_above_the_largest_size_is_refused_though_the_bound_fits(vo
     plm_pack_item items[8];
     size_t offsets[8], total = 7, bound;
     int count = make_gap(SIZE_MAX / 4 / granule * granule, items);
-    assert_ok(plm_pack_bound(items, count, &bound, NULL));
-    assert_int_equal(plm_pack(items, count, offsets, &total), PLM_ERROR_OVERFLOW);
+    assert_ok(plm__pack_bound(items, count, &bound, NULL));
+    assert_int_equal(plm__pack(items, count, offsets, &total), PLM_ERROR_OVERFLOW);
     assert_int_equal(total, 7);
 }
 
@@ -248,8 +248,8 @@ static void check_gpt(const gpt_shape *shape)
 {
     plm_pack_item *items = NULL;
     gpt_kept *kept = NULL;
-    assert_ok(plm_host_alloc((size_t)gpt_items_max(shape) * sizeof *items, &items));
-    assert_ok(plm_host_alloc((size_t)shape->layers * sizeof *kept, &kept));
+    assert_ok(plm__host_alloc((size_t)gpt_items_max(shape) * sizeof *items, &items));
+    assert_ok(plm__host_alloc((size_t)shape->layers * sizeof *kept, &kept));
     int64_t count = gpt_make_items(shape, items, kept);
     assert_true(count <= gpt_items_max(shape));
     size_t total, bound;
@@ -261,8 +261,8 @@ static void check_gpt(const gpt_shape *shape)
                     shape->plain, shape->in_place, shape->recompute, shape->weights_first,
                     total - bound, bound);
     assert_int_equal(total, bound);
-    plm_host_free(items);
-    plm_host_free(kept);
+    plm__host_free(items);
+    plm__host_free(kept);
 }
 
 static void check_gpt_variants(gpt_shape shape)
@@ -334,9 +334,9 @@ static void the_same_items_get_the_same_offsets(void **state)
     plm_pack_item items[RANDOM_MAX];
     size_t first[RANDOM_MAX], second[RANDOM_MAX], first_total, second_total;
     make_random(3, RANDOM_MAX, 300, 40, items);
-    assert_ok(plm_pack(items, RANDOM_MAX, first, &first_total));
+    assert_ok(plm__pack(items, RANDOM_MAX, first, &first_total));
     memset(second, 0xAB, sizeof second);
-    assert_ok(plm_pack(items, RANDOM_MAX, second, &second_total));
+    assert_ok(plm__pack(items, RANDOM_MAX, second, &second_total));
     assert_memory_equal(first, second, sizeof first);
     assert_int_equal(first_total, second_total);
 }
@@ -360,15 +360,15 @@ static void sums_that_do_not_fit_are_statuses(void **state)
     plm_pack_item items[] = {{0, 1, half}, {1, 2, half}, {0, 0, granule}};
     size_t offsets[3] = {1, 2, 3}, total = 4, bound = 5;
     int32_t instant = 6;
-    assert_int_equal(plm_pack(items, 2, offsets, &total), PLM_ERROR_OVERFLOW);
-    assert_int_equal(plm_pack_bound(items, 2, &bound, &instant), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__pack(items, 2, offsets, &total), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__pack_bound(items, 2, &bound, &instant), PLM_ERROR_OVERFLOW);
     assert_int_equal(offsets[0] + offsets[1] + total + bound + (size_t)instant, 1 + 2 + 4 + 5 + 6);
     items[1].birth = 2; /* now they share the bytes */
-    assert_ok(plm_pack(items, 3, offsets, &total));
+    assert_ok(plm__pack(items, 3, offsets, &total));
     assert_int_equal(total, half + granule);
-    assert_ok(plm_pack_bound(items, 3, &bound, &instant));
+    assert_ok(plm__pack_bound(items, 3, &bound, &instant));
     assert_int_equal(bound, half + granule);
-    assert_int_equal(plm_pack(items, -1, offsets, &total), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__pack(items, -1, offsets, &total), PLM_ERROR_OVERFLOW);
 }
 
 static void packing_survives_the_failure_of_every_allocation(void **state)
@@ -376,18 +376,18 @@ static void packing_survives_the_failure_of_every_allocation(void **state)
     (void)state;
     plm_pack_item items[RANDOM_MAX];
     make_random(4, RANDOM_MAX, 300, 40, items);
-    int64_t live = plm_host_stats_get().live_count;
+    int64_t live = plm__host_stats_get().live_count;
     for (int persistent = 0; persistent < 2; persistent++) {
         for (int64_t n = 1;; n++) {
             size_t offsets[RANDOM_MAX] = {0}, total = 77;
-            plm_host_fail_at(n, persistent);
-            plm_status status = plm_pack(items, RANDOM_MAX, offsets, &total);
-            bool fired = plm_host_fail_at(0, false);
-            assert_int_equal(plm_host_stats_get().live_count, live);
+            plm__host_fail_at(n, persistent);
+            plm_status status = plm__pack(items, RANDOM_MAX, offsets, &total);
+            bool fired = plm__host_fail_at(0, false);
+            assert_int_equal(plm__host_stats_get().live_count, live);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             if (!fired) {
                 assert_true(n > 10);
-                assert_true(plm_pack_is_valid(items, RANDOM_MAX, offsets, total));
+                assert_true(plm__pack_is_valid(items, RANDOM_MAX, offsets, total));
                 break;
             }
             assert_int_equal(total, 77);

@@ -47,8 +47,8 @@ static void assert_kinds(const plm_graph *g, plm_program program, int64_t from,
 {
     plm_op_range range = g->programs[program];
     for (int64_t i = 0; i < count && range.begin + from + i < range.end; i++)
-        assert_string_equal(plm_op_info_of(g->ops.items[range.begin + from + i].kind)->text,
-                            plm_op_info_of(kinds[i])->text);
+        assert_string_equal(plm__op_info_of(g->ops.items[range.begin + from + i].kind)->text,
+                            plm__op_info_of(kinds[i])->text);
     assert_int_equal(range.end - range.begin - from, count);
 }
 
@@ -66,7 +66,7 @@ static void build_branch(plm_graph *g, plm_program program)
     plm_tensor x = plm_embedding(g, ids, table);
     plm_tensor sum = plm_add(g, plm_gelu(g, x), x);
     plm_cross_entropy(g, plm_linear(g, sum, table, NONE), ids);
-    assert_ok(plm_pass_backward(g));
+    assert_ok(plm__pass_backward(g));
 }
 
 static void gradients_that_meet_are_summed_by_operations_in_order(void **state)
@@ -113,7 +113,7 @@ static void each_gradient_of_a_gpt_is_written_once_in_first_and_never_in_next(vo
             plm_graph_begin(g, (plm_program)program);
             plm_network network = plm_model_network(&model);
             network.build(g, network.config, (plm_program)program, 2, 8);
-            assert_ok(plm_pass_backward(g));
+            assert_ok(plm__pass_backward(g));
             int32_t *writes = calloc((size_t)g->tensors.count, sizeof *writes);
             int32_t *all = calloc((size_t)g->tensors.count, sizeof *all);
             for (int64_t i = g->programs[program].begin; i < g->programs[program].end; i++)
@@ -152,7 +152,7 @@ static void nothing_is_made_for_what_does_not_learn(void **state)
     plm_tensor x = plm_gelu(g, plm_linear(g, plm_embedding(g, ids, table), below, NONE));
     plm_tensor y = plm_linear(g, x, learns, bias);
     plm_cross_entropy(g, plm_linear(g, y, table, NONE), ids);
-    assert_ok(plm_pass_backward(g));
+    assert_ok(plm__pass_backward(g));
     /* the frozen head passes its input's gradient on; below `learns` there is nothing */
     ASSERT_KINDS(g, PLM_PROGRAM_FIRST, 7, PLM_OP_CROSS_ENTROPY_GRAD, PLM_OP_LINEAR_GRAD_INPUT,
                  PLM_OP_LINEAR_GRAD_WEIGHT);
@@ -172,7 +172,7 @@ static void a_network_that_learns_nothing_has_no_backward(void **state)
     plm_tensor ids = tokens(g), table = freeze(g, matrix(g, "table", VOCABULARY, WIDTH));
     plm_cross_entropy(g, plm_linear(g, plm_embedding(g, ids, table), table, NONE), ids);
     int64_t count = g->ops.count;
-    assert_ok(plm_pass_backward(g));
+    assert_ok(plm__pass_backward(g));
     assert_int_equal(g->ops.count, count);
     plm_graph_destroy(g);
 }
@@ -187,7 +187,7 @@ static void a_branch_that_the_loss_does_not_see_has_no_backward(void **state)
     plm_tensor unseen = plm_linear(g, x, matrix(g, "unseen", WIDTH, WIDTH), NONE);
     plm_output(g, plm_gelu(g, unseen));
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
-    assert_ok(plm_pass_backward(g));
+    assert_ok(plm__pass_backward(g));
     ASSERT_KINDS(g, PLM_PROGRAM_FIRST, 6, PLM_OP_CROSS_ENTROPY_GRAD, PLM_OP_LINEAR_GRAD_WEIGHT,
                  PLM_OP_LINEAR_GRAD_INPUT, PLM_OP_EMBEDDING_GRAD);
     plm_graph_destroy(g);
@@ -202,7 +202,7 @@ static void dropout_goes_back_through_the_same_mask(void **state)
     plm_tensor x = plm_dropout(g, plm_embedding(g, ids, table), 0.25f);
     plm_op forward = g->ops.items[g->ops.count - 1];
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
-    assert_ok(plm_pass_backward(g));
+    assert_ok(plm__pass_backward(g));
     const plm_op *back = &g->ops.items[g->ops.count - 2];
     assert_int_equal(back->kind, PLM_OP_DROPOUT);
     assert_int_equal(back->attr.site, forward.attr.site);
@@ -223,11 +223,11 @@ static void backward_operations_carry_the_layer_and_name_of_their_forward(void *
     x = plm_attention(g, qkv, 2, true);
     plm_layer(g, "head");
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
-    assert_ok(plm_pass_backward(g));
+    assert_ok(plm__pass_backward(g));
     int found = 0;
     for (int64_t i = g->programs[PLM_PROGRAM_FIRST].begin; i < g->ops.count; i++) {
         const plm_op *op = &g->ops.items[i];
-        const char *label = plm_intern_text(&g->names, op->label), *wanted = NULL;
+        const char *label = plm__intern_text(&g->names, op->label), *wanted = NULL;
         if (op->kind == PLM_OP_SOFTMAX_GRAD)
             wanted = "softmax gradient";
         else if (op->kind == PLM_OP_ATTENTION_GRAD_QKV)
@@ -238,7 +238,7 @@ static void backward_operations_carry_the_layer_and_name_of_their_forward(void *
             continue;
         found++;
         assert_string_equal(label, wanted);
-        assert_string_equal(plm_intern_text(&g->names, op->layer), "block.7");
+        assert_string_equal(plm__intern_text(&g->names, op->layer), "block.7");
     }
     assert_int_equal(found, 3);
     plm_graph_destroy(g);
@@ -251,7 +251,7 @@ static void a_backward_without_a_loss_is_refused(void **state)
     plm_error error;
     plm_graph_begin(g, PLM_PROGRAM_FIRST);
     plm_gelu(g, plm_embedding(g, tokens(g), matrix(g, "table", VOCABULARY, WIDTH)));
-    assert_int_equal(plm_pass_backward(g), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__pass_backward(g), PLM_ERROR_ARGUMENT);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "without a cross entropy"));
     plm_graph_destroy(g);
@@ -269,7 +269,7 @@ static void a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refuse
     x = plm_layer_norm(g, x, scale, vector(g, "first", WIDTH), 1e-5f);
     x = plm_layer_norm(g, x, scale, vector(g, "second", WIDTH), 1e-5f);
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
-    assert_int_equal(plm_pass_backward(g), PLM_ERROR_UNSUPPORTED);
+    assert_int_equal(plm__pass_backward(g), PLM_ERROR_UNSUPPORTED);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "share both"));
     plm_graph_destroy(g);
@@ -281,7 +281,7 @@ static void a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refuse
         freeze(g, weights[which]);
         x = plm_layer_norm(g, plm_embedding(g, ids, table), weights[0], weights[1], 1e-5f);
         plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
-        assert_int_equal(plm_pass_backward(g), PLM_ERROR_UNSUPPORTED);
+        assert_int_equal(plm__pass_backward(g), PLM_ERROR_UNSUPPORTED);
         plm_graph_destroy(g);
     }
 }
@@ -294,9 +294,9 @@ static void a_backward_through_an_operation_that_has_none_is_refused(void **stat
     plm_graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_select(g, plm_embedding(g, tokens(g), table));
-    plm_tensor targets = plm_input(g, "targets", 1, &plm_graph_tensor(g, x)->shape.dims[0]);
+    plm_tensor targets = plm_input(g, "targets", 1, &plm__graph_tensor(g, x)->shape.dims[0]);
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), targets);
-    assert_int_equal(plm_pass_backward(g), PLM_ERROR_UNSUPPORTED);
+    assert_int_equal(plm__pass_backward(g), PLM_ERROR_UNSUPPORTED);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "select has no backward"));
     plm_graph_destroy(g);
@@ -310,22 +310,22 @@ static void the_update_decays_one_group_and_not_the_other(void **state)
     plm_graph *g = new_graph();
     build_branch(g, PLM_PROGRAM_FIRST);
     vector(g, "bias", 5);
-    assert_ok(plm_pass_update(g, PLM_OPTIMIZER_ADAMW));
+    assert_ok(plm__pass_update(g, PLM_OPTIMIZER_ADAMW));
     ASSERT_KINDS(g, PLM_PROGRAM_UPDATE, 0, PLM_OP_GRADIENT_NORM, PLM_OP_ADAMW, PLM_OP_ADAMW);
     const plm_op *ops = &g->ops.items[g->programs[PLM_PROGRAM_UPDATE].begin];
     for (int group = 0; group < PLM_GROUP_COUNT; group++) {
         const plm_op *adamw = &ops[1 + group];
         assert_int_equal(adamw->attr.decay, group == PLM_GROUP_DECAY);
         size_t bytes = group == PLM_GROUP_DECAY ? VOCABULARY * WIDTH * 4 : 64;
-        const plm_tensor_info *normed = plm_graph_tensor(g, ops[0].in[group]); /* over both */
+        const plm_tensor_info *normed = plm__graph_tensor(g, ops[0].in[group]); /* over both */
         assert_int_equal(normed->storage, g->flat_storage[PLM_FLAT_GRADIENT][group]);
         assert_int_equal(normed->bytes, bytes);
         for (int flat = PLM_FLAT_PARAMETER, k = 0; flat < PLM_FLAT_COUNT; flat++) {
             if (flat == PLM_FLAT_MASTER) /* of 16-bit weights only */
                 continue;
             plm_tensor tensor = flat == PLM_FLAT_GRADIENT ? adamw->in[0] : adamw->effect[k++];
-            assert_int_equal(plm_graph_tensor(g, tensor)->storage, g->flat_storage[flat][group]);
-            assert_int_equal(plm_graph_tensor(g, tensor)->bytes, bytes);
+            assert_int_equal(plm__graph_tensor(g, tensor)->storage, g->flat_storage[flat][group]);
+            assert_int_equal(plm__graph_tensor(g, tensor)->bytes, bytes);
         }
     }
     assert_int_equal(ops[0].in[2], NONE);
@@ -337,7 +337,7 @@ static void a_group_that_a_network_lacks_has_no_update(void **state)
     (void)state;
     plm_graph *g = new_graph();
     build_branch(g, PLM_PROGRAM_FIRST);
-    assert_ok(plm_pass_update(g, PLM_OPTIMIZER_ADAMW));
+    assert_ok(plm__pass_update(g, PLM_OPTIMIZER_ADAMW));
     ASSERT_KINDS(g, PLM_PROGRAM_UPDATE, 0, PLM_OP_GRADIENT_NORM, PLM_OP_ADAMW);
     plm_graph_destroy(g);
 }
@@ -348,7 +348,7 @@ static void every_parameter_gets_its_first_values_from_its_own_site(void **state
     plm_graph *g = new_graph();
     build_branch(g, PLM_PROGRAM_FIRST);
     plm_parameter(g, "ones", 1, (int64_t[]){3}, plm_init_constant(1), false);
-    assert_ok(plm_pass_initialize(g));
+    assert_ok(plm__pass_initialize(g));
     ASSERT_KINDS(g, PLM_PROGRAM_INITIALIZE, 0, PLM_OP_INIT_NORMAL, PLM_OP_INIT_CONSTANT);
     const plm_op *ops = &g->ops.items[g->programs[PLM_PROGRAM_INITIALIZE].begin];
     for (int64_t i = 0; i < g->parameters.count; i++) {
@@ -378,11 +378,11 @@ static plm_status run_passes(void *context)
         x = plm_layer_norm(g, x, vector(g, "scale", WIDTH), vector(g, "bias", WIDTH), 1e-5f);
     }
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
-    status = plm_pass_backward(g);
+    status = plm__pass_backward(g);
     if (status == PLM_OK)
-        status = plm_pass_update(g, PLM_OPTIMIZER_ADAMW);
+        status = plm__pass_update(g, PLM_OPTIMIZER_ADAMW);
     if (status == PLM_OK)
-        status = plm_pass_initialize(g);
+        status = plm__pass_initialize(g);
     plm_graph_destroy(g);
     return status;
 }

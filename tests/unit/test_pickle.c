@@ -10,46 +10,46 @@ static void tell(const plm_document *document, const plm_value *value, plm_text 
 {
     switch (value->kind) {
     case PLM_VALUE_NONE:
-        plm_text_add(text, "None");
+        plm__text_add(text, "None");
         return;
     case PLM_VALUE_BOOL:
-        plm_text_add(text, value->integer ? "True" : "False");
+        plm__text_add(text, value->integer ? "True" : "False");
         return;
     case PLM_VALUE_INTEGER:
-        plm_text_add(text, "%lld", (long long)value->integer);
+        plm__text_add(text, "%lld", (long long)value->integer);
         return;
     case PLM_VALUE_NATURAL:
-        plm_text_add(text, "%llu", (unsigned long long)value->natural);
+        plm__text_add(text, "%llu", (unsigned long long)value->natural);
         return;
     case PLM_VALUE_REAL:
-        plm_text_add(text, "%.17g", value->real);
+        plm__text_add(text, "%.17g", value->real);
         return;
     case PLM_VALUE_TEXT:
-        plm_text_add(text, "'%s'", plm_document_text(document, value->index));
+        plm__text_add(text, "'%s'", plm__document_text(document, value->index));
         return;
     case PLM_VALUE_LIST:
     case PLM_VALUE_EMPTY_LIST:
-        plm_text_add(text, "[");
-        for (int64_t i = 0; i < plm_document_count(document, value); i++) {
-            plm_value item = plm_document_item(document, value, i);
-            plm_text_add(text, i ? ", " : "");
+        plm__text_add(text, "[");
+        for (int64_t i = 0; i < plm__document_count(document, value); i++) {
+            plm_value item = plm__document_item(document, value, i);
+            plm__text_add(text, i ? ", " : "");
             tell(document, &item, text);
         }
-        plm_text_add(text, "]");
+        plm__text_add(text, "]");
         return;
     case PLM_VALUE_EMPTY_DICT:
-        plm_text_add(text, "{}");
+        plm__text_add(text, "{}");
         return;
     default:
         assert_int_equal(value->kind, PLM_VALUE_DICT);
     }
     const plm_dict *dict = &document->dicts.items[value->index];
-    plm_text_add(text, "{");
+    plm__text_add(text, "{");
     for (int64_t i = 0; i < dict->pairs.count; i++) {
-        plm_text_add(text, i == 0 ? "" : i % 2 ? ": " : ", ");
+        plm__text_add(text, i == 0 ? "" : i % 2 ? ": " : ", ");
         tell(document, &dict->pairs.items[i], text);
     }
-    plm_text_add(text, "}");
+    plm__text_add(text, "}");
 }
 
 typedef plm_status (*form_reader)(plm_stream *stream, plm_document *document, plm_value *root);
@@ -60,14 +60,14 @@ static plm_status read_value(form_reader read, const void *bytes, size_t count, 
     plm_document document;
     plm_stream stream;
     plm_value root;
-    PLM_TRY(plm_document_init(&document, NULL, 0, (plm_fold){0}));
-    plm_status status = plm_stream_over("the file", bytes, count, &stream);
+    PLM_TRY(plm__document_init(&document, NULL, 0, (plm_fold){0}));
+    plm_status status = plm__stream_over("the file", bytes, count, &stream);
     if (status == PLM_OK)
         status = read(&stream, &document, &root);
     if (status == PLM_OK && told)
         tell(&document, &root, told);
-    plm_stream_close(&stream);
-    plm_document_fini(&document);
+    plm__stream_close(&stream);
+    plm__document_fini(&document);
     return status;
 }
 
@@ -75,9 +75,9 @@ static void assert_tells(form_reader read, const void *bytes, size_t count, cons
 {
     plm_text told = {0};
     assert_ok(read_value(read, bytes, count, &told));
-    assert_ok(plm_text_status(&told));
+    assert_ok(plm__text_status(&told));
     assert_string_equal(told.items, wanted);
-    plm_text_fini(&told);
+    plm__text_fini(&told);
 }
 
 #define PICKLE(bytes) bytes, sizeof(bytes) - 1
@@ -146,7 +146,7 @@ static void each_opcode_of_plain_data_is_read(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++)
-        assert_tells(plm_pickle_read, pickles[i].bytes, pickles[i].count, pickles[i].wanted);
+        assert_tells(plm__pickle_read, pickles[i].bytes, pickles[i].count, pickles[i].wanted);
 }
 
 /* The inner loop reads common opcodes only when enough bytes follow: pad, so that it does. */
@@ -160,11 +160,11 @@ static void each_opcode_means_the_same_far_from_the_end(void **state)
         memset(bytes + 1 + count, 'N', 32);
         memcpy(bytes + 33 + count, "t.", 2);
         plm_text wanted = {0};
-        plm_text_add(&wanted, "[%s", pickles[i].wanted);
-        plm_text_repeat(&wanted, ", None", 32);
-        plm_text_add(&wanted, "]");
-        assert_tells(plm_pickle_read, bytes, count + 35, wanted.items);
-        plm_text_fini(&wanted);
+        plm__text_add(&wanted, "[%s", pickles[i].wanted);
+        plm__text_repeat(&wanted, ", None", 32);
+        plm__text_add(&wanted, "]");
+        assert_tells(plm__pickle_read, bytes, count + 35, wanted.items);
+        plm__text_fini(&wanted);
     }
 }
 
@@ -187,7 +187,7 @@ static void opcodes_that_import_call_or_build_are_refused_by_name_and_place(void
         char wanted[64];
         snprintf(wanted, sizeof wanted, "'the file', byte 7: opcode %s is refused",
                  refused[i].name);
-        assert_int_equal(read_value(plm_pickle_read, bytes, sizeof bytes, NULL), PLM_ERROR_FORMAT);
+        assert_int_equal(read_value(plm__pickle_read, bytes, sizeof bytes, NULL), PLM_ERROR_FORMAT);
         assert_message_has(wanted);
     }
 }
@@ -229,7 +229,7 @@ static void malformed_pickles_are_refused_with_the_reason(void **state)
         {PICKLE("(\x85."), "wanted 1 values"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(read_value(plm_pickle_read, cases[i].bytes, cases[i].count, NULL),
+        assert_int_equal(read_value(plm__pickle_read, cases[i].bytes, cases[i].count, NULL),
                          PLM_ERROR_FORMAT);
         assert_message_has("'the file'");
         assert_message_has(cases[i].words);
@@ -241,10 +241,10 @@ static void nesting_beyond_the_maximum_is_refused(void **state)
     (void)state;
     char bytes[2 * PLM_DOCUMENT_DEPTH_MAX + 8];
     memset(bytes, '(', sizeof bytes);
-    assert_int_equal(read_value(plm_pickle_read, bytes, sizeof bytes, NULL), PLM_ERROR_FORMAT);
+    assert_int_equal(read_value(plm__pickle_read, bytes, sizeof bytes, NULL), PLM_ERROR_FORMAT);
     assert_message_has("nested deeper than 256");
     memset(bytes, '[', sizeof bytes);
-    assert_int_equal(read_value(plm_json_form_read, bytes, sizeof bytes, NULL), PLM_ERROR_FORMAT);
+    assert_int_equal(read_value(plm__json_form_read, bytes, sizeof bytes, NULL), PLM_ERROR_FORMAT);
     assert_message_has("nested deeper than 256");
 }
 
@@ -265,7 +265,7 @@ static void json_gives_the_same_values(void **state)
         {"{\"a\": [1, {\"b\": []}, 2], \"c\": {}}", "{'a': [1, {'b': []}, 2], 'c': {}}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_tells(plm_json_form_read, cases[i][0], strlen(cases[i][0]), cases[i][1]);
+        assert_tells(plm__json_form_read, cases[i][0], strlen(cases[i][0]), cases[i][1]);
 }
 
 static void malformed_json_is_refused_with_the_reason(void **state)
@@ -291,7 +291,7 @@ static void malformed_json_is_refused_with_the_reason(void **state)
         {"[1}", "wanted ',' or ']', found '}'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(read_value(plm_json_form_read, cases[i][0], strlen(cases[i][0]), NULL),
+        assert_int_equal(read_value(plm__json_form_read, cases[i][0], strlen(cases[i][0]), NULL),
                          PLM_ERROR_FORMAT);
         assert_message_has("'the file', byte ");
         assert_message_has(cases[i][1]);
@@ -302,12 +302,12 @@ static void a_long_json_array_is_taken_in_batches(void **state)
 {
     (void)state;
     plm_text text = {0};
-    plm_text_add(&text, "[0");
+    plm__text_add(&text, "[0");
     for (int i = 1; i < 2500; i++)
-        plm_text_add(&text, ", %d", i);
-    plm_text_add(&text, "]");
-    assert_tells(plm_json_form_read, text.items, (size_t)text.count, text.items);
-    plm_text_fini(&text);
+        plm__text_add(&text, ", %d", i);
+    plm__text_add(&text, "]");
+    assert_tells(plm__json_form_read, text.items, (size_t)text.count, text.items);
+    plm__text_fini(&text);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static void hand_begin(hand *h)
 
 static const plm_place *hand_place(hand *h, plm_tensor tensor)
 {
-    return &h->places[plm_graph_tensor(h->graph, tensor)->storage];
+    return &h->places[plm__graph_tensor(h->graph, tensor)->storage];
 }
 
 static void hand_end(hand *h)
@@ -52,7 +52,7 @@ static void assert_lives(hand *h, plm_tensor tensor, int32_t birth, int32_t deat
 
 static void assert_takes(hand *h, plm_tensor tensor, plm_tensor from)
 {
-    int32_t wanted = from == PLM_TENSOR_NONE ? -1 : plm_graph_tensor(h->graph, from)->storage;
+    int32_t wanted = from == PLM_TENSOR_NONE ? -1 : plm__graph_tensor(h->graph, from)->storage;
     assert_int_equal(hand_place(h, tensor)->takes, wanted);
 }
 
@@ -94,7 +94,7 @@ static void an_output_takes_the_place_of_a_dying_input(void **state)
     assert_takes(&h, b, PLM_TENSOR_NONE);
     assert_takes(&h, sum, a);
     assert_takes(&h, last, sum);
-    int32_t home = plm_graph_tensor(h.graph, e)->storage;
+    int32_t home = plm__graph_tensor(h.graph, e)->storage;
     assert_int_equal(hand_place(&h, last)->home, home);
     assert_int_equal(hand_place(&h, e)->until, 4);
     assert_int_equal(hand_place(&h, b)->until, 3);
@@ -162,7 +162,7 @@ static void what_the_host_reads_is_not_let_go_when_it_is_written_in_chunks(void 
     plm_tensor a = plm_linear(h.graph, wide, h.weight, PLM_TENSOR_NONE); /* 3 and 6 */
     plm_output(h.graph, a);
     plm_tensor b = plm_linear(h.graph, e, h.weight, PLM_TENSOR_NONE); /* 7 */
-    assert_ok(plm_pass_chunk_mlp(h.graph));
+    assert_ok(plm__pass_chunk_mlp(h.graph));
     hand_end(&h);
     assert_lives(&h, a, 3, 7);
     assert_lives(&h, b, 7, 7);
@@ -588,7 +588,7 @@ static void states_take_what_their_types_say(void **state)
         assert_ok(plm_plan_create(&s.job, &strategy, &s.device.head, &plan));
         plm_plan_summary summary = plm_plan_summarize(plan);
         /* Every extent is a multiple of a granule in any type: no padding. */
-        size_t step = plm_granules(sizeof(plm_step_record));
+        size_t step = plm__granules(sizeof(plm_step_record));
         assert_int_equal(summary.persistent_bytes - step,
                          (size_t)summary.parameter_count * cases[i].bytes);
         plm_plan_destroy(plan);

@@ -6,8 +6,8 @@
 
 static void begin(pool_kit *kit, size_t capacity, const char *text)
 {
-    plm_pool_settings settings = plm_pool_settings_default();
-    assert_ok(plm_torch_settings_parse(text, &settings));
+    plm_pool_settings settings = plm__pool_settings_default();
+    assert_ok(plm__torch_settings_parse(text, &settings));
     kit_begin(kit, PLM_POOL_CACHING, capacity, &settings);
 }
 
@@ -56,10 +56,10 @@ typedef struct soak_state {
 static uint64_t plain_best_fit(pool_kit *kit, const plm_pool_request *request)
 {
     plm_pool_settings settings = kit->pool->settings;
-    size_t rounded = plm_pool_round_bytes(&settings, request->bytes);
+    size_t rounded = plm__pool_round_bytes(&settings, request->bytes);
     static shown_blocks shown;
     shown.count = 0;
-    assert_ok(plm_pool_walk(kit->pool, show, &shown));
+    assert_ok(plm__pool_walk(kit->pool, show, &shown));
     const plm_pool_block *best = NULL;
     for (int64_t i = 0; i < shown.count; i++) {
         const plm_pool_block *block = &shown.items[i];
@@ -83,7 +83,7 @@ static void soak_alloc(soak_state *soak, int slot, plm_philox random)
     pool_kit *kit = soak->kit;
     uint64_t wanted = kit->pool->settings.expandable_segments ? 0 : plain_best_fit(kit, &request);
     plm_pool_grant grant = {0};
-    plm_status status = plm_pool_alloc(kit->pool, &request, &grant);
+    plm_status status = plm__pool_alloc(kit->pool, &request, &grant);
     if (wanted)
         assert_int_equal(grant.address, wanted);
     assert_true(status == PLM_OK || status == PLM_ERROR_DEVICE_MEMORY);
@@ -91,7 +91,7 @@ static void soak_alloc(soak_state *soak, int slot, plm_philox random)
         return;
     soak->live[slot] = grant.address;
     if (random.word[3] % 8 == 0)
-        assert_ok(plm_pool_record_stream(kit->pool, grant.address, 7));
+        assert_ok(plm__pool_record_stream(kit->pool, grant.address, 7));
 }
 
 static void soak_step(soak_state *soak, plm_philox random)
@@ -99,14 +99,14 @@ static void soak_step(soak_state *soak, plm_philox random)
     int slot = (int)(random.word[0] % 128);
     pool_kit *kit = soak->kit;
     if (random.word[0] >> 16 < 64) { /* once in a thousand */
-        assert_ok(plm_pool_empty_cache(kit->pool));
+        assert_ok(plm__pool_empty_cache(kit->pool));
         soak->pending_count = 0;
     } else if (soak->pending_count > 0 && random.word[3] % 4 == 0) {
         /* A retry may have completed it already. */
-        (void)!plm_pool_complete(kit->pool, soak->pending[--soak->pending_count]);
+        (void)!plm__pool_complete(kit->pool, soak->pending[--soak->pending_count]);
     } else if (soak->live[slot]) {
         bool pending = false;
-        assert_ok(plm_pool_free(kit->pool, soak->live[slot], &pending));
+        assert_ok(plm__pool_free(kit->pool, soak->live[slot], &pending));
         if (pending && soak->pending_count < 128)
             soak->pending[soak->pending_count++] = soak->live[slot];
         soak->live[slot] = 0;
@@ -130,10 +130,10 @@ static void a_long_random_run_keeps_every_invariant_and_best_fit(void **state)
         begin(&kit, 400 * MIB, settings[i]);
         soak_state soak = {.kit = &kit};
         for (uint64_t step = 0; step < 2500; step++) {
-            soak_step(&soak, plm_philox_at(i, 1, 0, step));
+            soak_step(&soak, plm__philox_at(i, 1, 0, step));
             kit_check(&kit);
         }
-        assert_true(plm_pool_statistics(kit.pool)->num_alloc_retries > 0);
+        assert_true(plm__pool_statistics(kit.pool)->num_alloc_retries > 0);
         kit_end(&kit);
     }
 }
@@ -148,20 +148,20 @@ static void a_state_that_a_walk_shows_can_be_taken_over(void **state)
         begin(&kit, 400 * MIB, text);
         soak_state soak = {.kit = &kit};
         for (uint64_t step = 0; step < 700; step++)
-            soak_step(&soak, plm_philox_at(3, 2, 0, step));
+            soak_step(&soak, plm__philox_at(3, 2, 0, step));
         uint64_t waiting = kit_take(&kit, 5000);
-        assert_ok(plm_pool_record_stream(kit.pool, waiting, 7));
-        assert_ok(plm_pool_free(kit.pool, waiting, NULL));
+        assert_ok(plm__pool_record_stream(kit.pool, waiting, 7));
+        assert_ok(plm__pool_free(kit.pool, waiting, NULL));
         shown.count = again.count = 0;
-        assert_ok(plm_pool_walk(kit.pool, show, &shown));
+        assert_ok(plm__pool_walk(kit.pool, show, &shown));
         begin(&copy, 400 * MIB, text);
         address_queue queue = {&shown, 0};
         copy.space.chooser = next_address;
         copy.space.chooser_context = &queue;
-        assert_ok(plm_pool_adopt(copy.pool, shown.items, shown.count));
+        assert_ok(plm__pool_adopt(copy.pool, shown.items, shown.count));
         kit_check(&copy);
         assert_int_equal(copy.event_count, 0);
-        assert_ok(plm_pool_walk(copy.pool, show, &again));
+        assert_ok(plm__pool_walk(copy.pool, show, &again));
         assert_int_equal(again.count, shown.count);
         for (int64_t i = 0; i < shown.count; i++) {
             assert_int_equal(again.items[i].address, shown.items[i].address);
@@ -171,7 +171,7 @@ static void a_state_that_a_walk_shows_can_be_taken_over(void **state)
         }
         for (int family = 0; family < PLM_POOL_STAT_COUNT; family++)
             assert_int_equal(kit_stat(&copy, family), kit_stat(&kit, family));
-        assert_ok(plm_pool_complete(copy.pool, waiting));
+        assert_ok(plm__pool_complete(copy.pool, waiting));
         kit_end(&copy);
         kit_end(&kit);
     }
@@ -195,15 +195,15 @@ static void a_state_that_makes_no_sense_is_refused(void **state)
     pool_kit kit;
     begin(&kit, GIB, "");
     for (int i = 0; i < 6; i++)
-        assert_int_equal(plm_pool_adopt(kit.pool, &bad[i], 1), PLM_ERROR_ARGUMENT);
+        assert_int_equal(plm__pool_adopt(kit.pool, &bad[i], 1), PLM_ERROR_ARGUMENT);
     kit_check(&kit);
     kit_take(&kit, 512);
-    assert_int_equal(plm_pool_adopt(kit.pool, &whole, 1), PLM_ERROR_STATE);
+    assert_int_equal(plm__pool_adopt(kit.pool, &whole, 1), PLM_ERROR_STATE);
     kit_end(&kit);
     begin(&kit, GIB, ""); /* the space gives an address of its own */
-    assert_int_equal(plm_pool_adopt(kit.pool, &whole, 1), PLM_ERROR_ARGUMENT);
-    plm_pool_destroy(kit.pool);
-    plm_space_fini(&kit.space);
+    assert_int_equal(plm__pool_adopt(kit.pool, &whole, 1), PLM_ERROR_ARGUMENT);
+    plm__pool_destroy(kit.pool);
+    plm__space_fini(&kit.space);
 }
 
 /* ---- failures ---- */
@@ -215,59 +215,59 @@ static plm_status use_pool(plm_pool *pool)
     uint64_t blocks[7] = {0};
     plm_pool_grant grant;
     for (int i = 0; i < 7; i++) {
-        PLM_TRY(plm_pool_alloc(pool, &(plm_pool_request){.bytes = sizes[i]}, &grant));
+        PLM_TRY(plm__pool_alloc(pool, &(plm_pool_request){.bytes = sizes[i]}, &grant));
         blocks[i] = grant.address;
     }
     for (int i = 0; i < 7; i += 2)
-        PLM_TRY(plm_pool_free(pool, blocks[i], NULL));
-    PLM_TRY(plm_pool_alloc(pool, &(plm_pool_request){.bytes = 60 * MIB, .stream = 1}, &grant));
-    PLM_TRY(plm_pool_free(pool, grant.address, NULL));
+        PLM_TRY(plm__pool_free(pool, blocks[i], NULL));
+    PLM_TRY(plm__pool_alloc(pool, &(plm_pool_request){.bytes = 60 * MIB, .stream = 1}, &grant));
+    PLM_TRY(plm__pool_free(pool, grant.address, NULL));
     for (int i = 0; i < 2000; i++) /* the map and the slab grow */
-        PLM_TRY(plm_pool_alloc(pool, &(plm_pool_request){.bytes = 512}, &grant));
-    return plm_pool_empty_cache(pool);
+        PLM_TRY(plm__pool_alloc(pool, &(plm_pool_request){.bytes = 512}, &grant));
+    return plm__pool_empty_cache(pool);
 }
 
 static plm_status create_and_use(plm_pool_policy policy, plm_space *space,
                                  const plm_pool_settings *settings)
 {
     plm_pool *pool = NULL;
-    PLM_TRY(plm_pool_create(policy, &space->source, settings, &pool));
+    PLM_TRY(plm__pool_create(policy, &space->source, settings, &pool));
     plm_status status = use_pool(pool);
-    plm_host_fail_at(0, false);
-    if (!plm_pool_is_valid(pool))
+    plm__host_fail_at(0, false);
+    if (!plm__pool_is_valid(pool))
         status = PLM_ERROR_STATE;
-    plm_pool_destroy(pool);
+    plm__pool_destroy(pool);
     return status;
 }
 
 /* Counts first, then lets each host allocation fail, once and for good. */
 static void sweep(plm_pool_policy policy, const plm_pool_settings *settings, bool persistent)
 {
-    int64_t before = plm_host_stats_get().alloc_calls;
+    int64_t before = plm__host_stats_get().alloc_calls;
     plm_space space;
-    plm_space_init(&space, 110 * MIB);
+    plm__space_init(&space, 110 * MIB);
     assert_ok(create_and_use(policy, &space, settings));
-    plm_space_fini(&space);
-    int64_t calls = plm_host_stats_get().alloc_calls - before;
+    plm__space_fini(&space);
+    int64_t calls = plm__host_stats_get().alloc_calls - before;
     assert_true(calls > 5);
     for (int64_t n = 1; n <= calls; n++) {
-        plm_space_init(&space, 110 * MIB);
-        plm_host_fail_at(n, persistent);
+        plm__space_init(&space, 110 * MIB);
+        plm__host_fail_at(n, persistent);
         plm_status status = create_and_use(policy, &space, settings);
-        plm_host_fail_at(0, false);
+        plm__host_fail_at(0, false);
         if (status != PLM_ERROR_HOST_MEMORY)
             print_error("host allocation %lld of policy %s\n", (long long)n,
-                        plm_pool_policy_name(policy));
+                        plm__pool_policy_name(policy));
         assert_int_equal(status, PLM_ERROR_HOST_MEMORY);
         assert_int_equal(space.committed_bytes, 0);
-        plm_space_fini(&space);
+        plm__space_fini(&space);
     }
 }
 
 static void every_host_allocation_may_fail_and_leaves_the_pool_whole(void **state)
 {
     (void)state;
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     for (int persistent = 0; persistent < 2; persistent++) {
         settings.expandable_segments = false;
         sweep(PLM_POOL_CACHING, &settings, persistent);
@@ -294,24 +294,24 @@ static plm_status break_now(plm_source *source)
 static plm_status broken_reserve(plm_source *source, size_t bytes, uint64_t *address)
 {
     PLM_TRY(break_now(source));
-    return plm_source_reserve(&((broken_source *)source)->space.source, bytes, address);
+    return plm__source_reserve(&((broken_source *)source)->space.source, bytes, address);
 }
 
 static plm_status broken_commit(plm_source *source, uint64_t address, size_t bytes)
 {
     PLM_TRY(break_now(source));
-    return plm_source_commit(&((broken_source *)source)->space.source, address, bytes);
+    return plm__source_commit(&((broken_source *)source)->space.source, address, bytes);
 }
 
 static plm_status broken_decommit(plm_source *source, uint64_t address, size_t bytes)
 {
     PLM_TRY(break_now(source));
-    return plm_source_decommit(&((broken_source *)source)->space.source, address, bytes);
+    return plm__source_decommit(&((broken_source *)source)->space.source, address, bytes);
 }
 
 static plm_status broken_release(plm_source *source, uint64_t address, size_t bytes)
 {
-    return plm_source_release(&((broken_source *)source)->space.source, address, bytes);
+    return plm__source_release(&((broken_source *)source)->space.source, address, bytes);
 }
 
 static plm_status broken_fence(plm_source *source)
@@ -326,24 +326,24 @@ static void a_driver_that_breaks_is_told_apart_from_one_that_is_full(void **stat
                                            broken_release, broken_fence};
     for (int policy = 0; policy < PLM_POOL_POLICY_COUNT; policy++)
         for (int is_expandable = 0; is_expandable < 2; is_expandable++) {
-            plm_pool_settings settings = plm_pool_settings_default();
+            plm_pool_settings settings = plm__pool_settings_default();
             settings.expandable_segments = is_expandable;
             plm_status status = PLM_ERROR_DEVICE;
             for (int64_t n = 0; status != PLM_OK; n++) {
                 broken_source broken = {.calls_left = n};
-                plm_space_init(&broken.space, 110 * MIB);
+                plm__space_init(&broken.space, 110 * MIB);
                 broken.source = broken.space.source;
                 broken.source.table = &table;
                 plm_pool *pool = NULL;
-                assert_ok(plm_pool_create(policy, &broken.source, &settings, &pool));
+                assert_ok(plm__pool_create(policy, &broken.source, &settings, &pool));
                 status = use_pool(pool);
                 assert_true(status == PLM_OK || status == PLM_ERROR_DEVICE);
-                assert_true(plm_pool_is_valid(pool));
-                assert_int_equal(plm_pool_statistics(pool)->num_ooms, 0);
+                assert_true(plm__pool_is_valid(pool));
+                assert_int_equal(plm__pool_statistics(pool)->num_ooms, 0);
                 broken.calls_left = INT64_MAX;
-                plm_pool_destroy(pool);
+                plm__pool_destroy(pool);
                 assert_int_equal(broken.space.committed_bytes, 0);
-                plm_space_fini(&broken.space);
+                plm__space_fini(&broken.space);
             }
         }
 }
@@ -356,17 +356,17 @@ static void memory_that_others_hold_is_not_promised(void **state)
         pool_kit kit;
         kit_begin(&kit, policy, 64 * MIB, NULL);
         uint64_t others = 0;
-        assert_ok(plm_source_reserve(&kit.space.source, 40 * MIB, &others));
-        assert_ok(plm_source_commit(&kit.space.source, others, 40 * MIB));
+        assert_ok(plm__source_reserve(&kit.space.source, 40 * MIB, &others));
+        assert_ok(plm__source_commit(&kit.space.source, others, 40 * MIB));
         plm_pool_grant grant;
-        assert_int_equal(plm_pool_alloc(kit.pool, &(plm_pool_request){.bytes = 30 * MIB}, &grant),
+        assert_int_equal(plm__pool_alloc(kit.pool, &(plm_pool_request){.bytes = 30 * MIB}, &grant),
                          PLM_ERROR_DEVICE_MEMORY);
         plm_error error;
         plm_error_get(&error);
         assert_int_equal(error.oom.largest_free_bytes, 0);
-        assert_true(plm_pool_is_valid(kit.pool));
-        assert_ok(plm_source_decommit(&kit.space.source, others, 40 * MIB));
-        assert_ok(plm_source_release(&kit.space.source, others, 40 * MIB));
+        assert_true(plm__pool_is_valid(kit.pool));
+        assert_ok(plm__source_decommit(&kit.space.source, others, 40 * MIB));
+        assert_ok(plm__source_release(&kit.space.source, others, 40 * MIB));
         kit_take(&kit, 30 * MIB);
         kit_end(&kit);
     }
@@ -378,18 +378,18 @@ static void a_broken_pool_is_found_out(void **state)
     pool_kit kit;
     begin(&kit, GIB, "");
     uint64_t block = kit_take(&kit, 3 * MIB);
-    plm_pool_statistics(kit.pool)->of[PLM_POOL_RESERVED_BYTES][PLM_POOL_ALL].current += 512;
-    assert_false(plm_pool_is_valid(kit.pool));
-    plm_pool_statistics(kit.pool)->of[PLM_POOL_RESERVED_BYTES][PLM_POOL_ALL].current -= 512;
+    plm__pool_statistics(kit.pool)->of[PLM_POOL_RESERVED_BYTES][PLM_POOL_ALL].current += 512;
+    assert_false(plm__pool_is_valid(kit.pool));
+    plm__pool_statistics(kit.pool)->of[PLM_POOL_RESERVED_BYTES][PLM_POOL_ALL].current -= 512;
     plm__block *inner = plm__map_find(&kit.pool->map, block)->block;
     inner->bytes -= 512; /* a hole of 512 bytes */
-    assert_false(plm_pool_is_valid(kit.pool));
+    assert_false(plm__pool_is_valid(kit.pool));
     plm_error error;
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "pool broken"));
     inner->bytes += 512;
     inner->state = PLM_POOL_BLOCK_FREE; /* free, but on no shelf */
-    assert_false(plm_pool_is_valid(kit.pool));
+    assert_false(plm__pool_is_valid(kit.pool));
     inner->state = PLM_POOL_BLOCK_LIVE;
     kit_end(&kit);
 }

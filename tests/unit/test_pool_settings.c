@@ -9,8 +9,8 @@
 
 static plm_pool_settings parsed(const char *text)
 {
-    plm_pool_settings settings = plm_pool_settings_default();
-    assert_ok(plm_torch_settings_parse(text, &settings));
+    plm_pool_settings settings = plm__pool_settings_default();
+    assert_ok(plm__torch_settings_parse(text, &settings));
     return settings;
 }
 
@@ -27,9 +27,9 @@ static void requests_round_to_512_bytes(void **state)
                                       {MIB + 1, MIB + 512},
                                       {10485759, 10485760},
                                       {100 * GIB + 1, 100 * GIB + 512}};
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(plm_pool_round_bytes(&settings, cases[i][0]), cases[i][1]);
+        assert_int_equal(plm__pool_round_bytes(&settings, cases[i][0]), cases[i][1]);
 }
 
 static void segments_are_2_20_or_a_multiple_of_2_mib(void **state)
@@ -44,20 +44,20 @@ static void segments_are_2_20_or_a_multiple_of_2_mib(void **state)
                                       {20 * MIB, 20 * MIB},
                                       {18 * MIB + 512, 20 * MIB},
                                       {GIB + 512, GIB + 2 * MIB}};
-    plm_pool_settings settings = plm_pool_settings_default();
+    plm_pool_settings settings = plm__pool_settings_default();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(plm_pool_segment_bytes(&settings, cases[i][0]), cases[i][1]);
+        assert_int_equal(plm__pool_segment_bytes(&settings, cases[i][0]), cases[i][1]);
     /* One byte less than 10 MiB rounds to 10 MiB first, so its segment is 10 MiB too. */
-    size_t rounded = plm_pool_round_bytes(&settings, 10485759);
-    assert_int_equal(plm_pool_segment_bytes(&settings, rounded), 10485760);
+    size_t rounded = plm__pool_round_bytes(&settings, 10485759);
+    assert_int_equal(plm__pool_segment_bytes(&settings, rounded), 10485760);
 }
 
 static void a_larger_large_segment_holds_every_medium_request(void **state)
 {
     (void)state;
     plm_pool_settings settings = parsed("large_segment_size_mb:40");
-    assert_int_equal(plm_pool_segment_bytes(&settings, 2 * MIB), 40 * MIB);
-    assert_int_equal(plm_pool_segment_bytes(&settings, 10 * MIB), 10 * MIB);
+    assert_int_equal(plm__pool_segment_bytes(&settings, 2 * MIB), 40 * MIB);
+    assert_int_equal(plm__pool_segment_bytes(&settings, 10 * MIB), 10 * MIB);
 }
 
 static void divisions_round_between_powers_of_two(void **state)
@@ -84,7 +84,7 @@ static void divisions_round_between_powers_of_two(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_pool_settings settings = parsed(cases[i].text);
-        assert_int_equal(plm_pool_round_bytes(&settings, cases[i].bytes), cases[i].rounded);
+        assert_int_equal(plm__pool_round_bytes(&settings, cases[i].bytes), cases[i].rounded);
     }
 }
 
@@ -130,7 +130,7 @@ static void reading_resets_what_pytorch_resets_and_keeps_the_rest(void **state)
     plm_pool_settings settings =
         parsed("max_split_size_mb:128,garbage_collection_threshold:0.8,roundup_power2_divisions:4,"
                "large_segment_size_mb:40,expandable_segments:True");
-    assert_ok(plm_torch_settings_parse("", &settings));
+    assert_ok(plm__torch_settings_parse("", &settings));
     assert_int_equal(settings.max_split_bytes, SIZE_MAX);
     assert_true(settings.garbage_threshold == 0.0);
     assert_int_equal(settings.divisions[3], 0);
@@ -170,8 +170,8 @@ static void a_bad_setting_is_named_in_one_line(void **state)
         {"expandable_segments:True]", "between two items"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        plm_pool_settings settings = plm_pool_settings_default(), before = settings;
-        assert_int_not_equal(plm_torch_settings_parse(cases[i].text, &settings), PLM_OK);
+        plm_pool_settings settings = plm__pool_settings_default(), before = settings;
+        assert_int_not_equal(plm__torch_settings_parse(cases[i].text, &settings), PLM_OK);
         assert_memory_equal(&settings, &before, sizeof before);
         plm_error error;
         plm_error_get(&error);
@@ -188,8 +188,8 @@ static void a_word_without_end_is_refused(void **state)
     char text[4096];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    plm_pool_settings settings = plm_pool_settings_default();
-    assert_int_equal(plm_torch_settings_parse(text, &settings), PLM_ERROR_FORMAT);
+    plm_pool_settings settings = plm__pool_settings_default();
+    assert_int_equal(plm__torch_settings_parse(text, &settings), PLM_ERROR_FORMAT);
 }
 
 static void printing_is_canonical(void **state)
@@ -211,15 +211,15 @@ static void printing_is_canonical(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_pool_settings settings = parsed(cases[i][0]);
         plm_text text = {0};
-        plm_torch_settings_print(&settings, &text);
-        assert_ok(plm_text_status(&text));
+        plm__torch_settings_print(&settings, &text);
+        assert_ok(plm__text_status(&text));
         assert_string_equal(text.items ? text.items : "", cases[i][1]);
         plm_pool_settings again = parsed(text.items ? text.items : "");
         plm_text repeated = {0};
-        plm_torch_settings_print(&again, &repeated);
+        plm__torch_settings_print(&again, &repeated);
         assert_string_equal(repeated.items ? repeated.items : "", cases[i][1]);
-        plm_text_fini(&repeated);
-        plm_text_fini(&text);
+        plm__text_fini(&repeated);
+        plm__text_fini(&text);
     }
 }
 

@@ -22,7 +22,7 @@ static void look(void *context, const char *name, int64_t value)
 static int64_t value_of(const plm_pool_stats *stats, const char *key)
 {
     seen_keys seen = {.wanted = key, .value = -999};
-    plm_pool_stats_visit(stats, look, &seen);
+    plm__pool_stats_visit(stats, look, &seen);
     return seen.value;
 }
 
@@ -48,7 +48,7 @@ static void all_122_keys_come_sorted(void **state)
                                        "segment.small_pool.peak"};
     const plm_pool_stats stats = {0};
     seen_keys seen = {0};
-    plm_pool_stats_visit(&stats, look, &seen);
+    plm__pool_stats_visit(&stats, look, &seen);
     assert_int_equal(seen.count, 122);
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         assert_int_equal(value_of(&stats, some[i]), 0);
@@ -87,13 +87,13 @@ static void figures_follow_a_short_story(void **state)
         {"num_device_alloc", 2},
         {"max_split_size", -1},
     };
-    plm_pool_stats *stats = plm_pool_statistics(kit.pool);
+    plm_pool_stats *stats = plm__pool_statistics(kit.pool);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (value_of(stats, wanted[i].key) != wanted[i].value) {
             print_error("%s is %lld\n", wanted[i].key, (long long)value_of(stats, wanted[i].key));
             fail();
         }
-    plm_pool_stats_reset_peaks(stats);
+    plm__pool_stats_reset_peaks(stats);
     assert_int_equal(value_of(stats, "allocated_bytes.all.peak"), 1024);
     assert_int_equal(value_of(stats, "reserved_bytes.all.peak"), 22 * MIB);
     kit_end(&kit);
@@ -106,7 +106,7 @@ static void the_sum_splits_reserved_into_live_slack_and_cached(void **state)
     kit_begin(&kit, PLM_POOL_CACHING, GIB, NULL);
     kit_take(&kit, 13 * MIB + 1);
     kit_take(&kit, 100);
-    plm_pool_totals totals = plm_pool_sum(kit.pool);
+    plm_pool_totals totals = plm__pool_sum(kit.pool);
     assert_int_equal(totals.live_bytes, 13 * MIB + 101);
     assert_int_equal(totals.slack_bytes, MIB - 1 + 412);
     assert_int_equal(totals.cached_bytes, 2 * MIB - 512);

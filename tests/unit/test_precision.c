@@ -221,7 +221,7 @@ static void updates_under_a_step_of_bf16_add_up_in_the_master(void **state)
     int moved = 0, between = 0;
     for (int i = 0; i < 32; i++) {
         moved += fabsf(weight[i] - 1) > 0x1p-9f;
-        between += plm_bits_of(plm_from_bf16(plm_to_bf16(weight[i]))) != plm_bits_of(weight[i]);
+        between += plm__bits_of(plm__from_bf16(plm__to_bf16(weight[i]))) != plm__bits_of(weight[i]);
     }
     assert_true(moved > 0);
     assert_true(between > 16);
@@ -368,7 +368,7 @@ static void bf16_gradients_are_those_of_fp32_rounded(void **state)
     assert_true(small_difference(&gradient[1], &gradient[0]) < 2 * BF16_ROUNDOFF);
     assert_false(small_same_bits(&gradient[1], &gradient[0]));
     for (int64_t i = 0; i < gradient[1].count; i++)
-        assert_true(plm_from_bf16(plm_to_bf16(gradient[1].items[i])) == gradient[1].items[i]);
+        assert_true(plm__from_bf16(plm__to_bf16(gradient[1].items[i])) == gradient[1].items[i]);
 }
 
 /* ---- the smallest budget ------------------------------------------------------------------- */

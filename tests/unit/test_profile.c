@@ -139,7 +139,7 @@ static void both_reports_tell_every_operation(void **state)
     bench_open(&b);
     assert_ok(plm_profile_run(b.profile, b.run.device, 1, 0));
     assert_ok(plm_report_profile_json(b.profile, "small", PLM_PROFILE_BY_TIME, &text));
-    assert_ok(plm_json_read("the profile", text, strlen(text), &root));
+    assert_ok(plm__json_read("the profile", text, strlen(text), &root));
     plm_report_free(text);
     size_t wanted = 0;
     for (int64_t i = 0; i < b.count; i++)

@@ -101,12 +101,12 @@ static void the_recorder_is_written_as_it_stands_in_the_sources(void **state)
     plm_record_environment_free(prepared);
     plm_file written, source;
     snprintf(path, sizeof path, "%s/python/plimsoll_record.py", out);
-    assert_ok(plm_file_map(path, &written));
-    assert_ok(plm_file_map(PLM_SOURCE_DIR "/python/plimsoll_record.py", &source));
+    assert_ok(plm__file_map(path, &written));
+    assert_ok(plm__file_map(PLM_SOURCE_DIR "/python/plimsoll_record.py", &source));
     assert_int_equal(written.byte_count, source.byte_count);
     assert_memory_equal(written.bytes, source.bytes, source.byte_count);
-    plm_file_unmap(&written);
-    plm_file_unmap(&source);
+    plm__file_unmap(&written);
+    plm__file_unmap(&source);
 }
 
 static void a_folder_that_cannot_serve_is_refused_with_its_name(void **state)
@@ -141,9 +141,9 @@ static void a_failed_allocation_leaves_nothing(void **state)
             assert_true(n < ALLOCATIONS_MAX);
             char out[512], **prepared = NULL;
             plm_record_settings settings = settings_in(out, "a/b");
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status = plm_record_prepare(&settings, environment, &prepared);
-            fired = plm_host_fail_at(0, false);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_true(fired == !prepared);
             plm_record_environment_free(prepared);

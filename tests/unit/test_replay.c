@@ -61,9 +61,9 @@ static json_t *read_truth(const char *path)
 {
     plm_file file;
     json_t *truth = NULL;
-    assert_ok(plm_file_map(path, &file));
-    assert_ok(plm_json_read(path, file.bytes, file.byte_count, &truth));
-    plm_file_unmap(&file);
+    assert_ok(plm__file_map(path, &file));
+    assert_ok(plm__json_read(path, file.bytes, file.byte_count, &truth));
+    plm__file_unmap(&file);
     return truth;
 }
 
@@ -167,7 +167,7 @@ static void take_one(random_work *work)
         .private_pool = recorder_draw(work->seed, &work->index, work->pools),
     };
     plm_pool_grant grant;
-    plm_status status = plm_pool_alloc(work->recorder.pool, &request, &grant);
+    plm_status status = plm__pool_alloc(work->recorder.pool, &request, &grant);
     if (status == PLM_OK)
         work->held[work->held_count++] = grant.address;
     else
@@ -180,10 +180,10 @@ static void give_one(random_work *work)
     uint64_t address = work->held[which];
     work->held[which] = work->held[--work->held_count];
     if (work->streams > 1 && recorder_draw(work->seed, &work->index, 4) == 0) {
-        assert_ok(plm_pool_record_stream(work->recorder.pool, address, 99));
+        assert_ok(plm__pool_record_stream(work->recorder.pool, address, 99));
         work->pending[work->pending_count++] = address;
     }
-    assert_ok(plm_pool_free(work->recorder.pool, address, NULL));
+    assert_ok(plm__pool_free(work->recorder.pool, address, NULL));
 }
 
 static void work_randomly(random_work *work)
@@ -195,9 +195,9 @@ static void work_randomly(random_work *work)
         else if (what < 98)
             give_one(work);
         else if (what < 99 && work->pending_count > 0)
-            (void)!plm_pool_complete(work->recorder.pool, work->pending[--work->pending_count]);
+            (void)!plm__pool_complete(work->recorder.pool, work->pending[--work->pending_count]);
         else if (what == 99 && step % 3 == 0)
-            assert_ok(plm_pool_empty_cache(work->recorder.pool));
+            assert_ok(plm__pool_empty_cache(work->recorder.pool));
     }
 }
 
@@ -212,7 +212,7 @@ static void assert_replays(random_work *work, const char *settings, int64_t lost
                  settings, work->streams, work->pools, work->seed, (long long)lost,
                  (long long)result.addresses_reproduced, (long long)result.addresses_total,
                  result.segments_reproduced ? "reproduced" : "differ");
-    plm_pool_stats *stats = plm_pool_statistics(work->recorder.pool);
+    plm_pool_stats *stats = plm__pool_statistics(work->recorder.pool);
     const plm_pool_stat *reserved = &stats->of[PLM_POOL_RESERVED_BYTES][PLM_POOL_ALL];
     const plm_pool_stat *allocated = &stats->of[PLM_POOL_ALLOCATED_BYTES][PLM_POOL_ALL];
     assert_int_equal(result.reserved_bytes, reserved->current);
@@ -299,11 +299,11 @@ static void a_guess_that_proves_wrong_tells_no_failure_twice(void **state)
         .snapshot = snapshot,
         .as_recorded = true,
         .capacity_bytes = CAPACITY,
-        .settings = plm_replay_recorded_settings(snapshot, plm_snapshot_devices(snapshot, &count)),
+        .settings = plm__replay_recorded_settings(snapshot, plm_snapshot_devices(snapshot, &count)),
         .failed = see_failure,
         .restarts = see_restart,
         .context = &told};
-    assert_ok(plm_replay_job_run(&job, &result));
+    assert_ok(plm__replay_job_run(&job, &result));
     assert_int_equal(told.restarts, 1); /* else another seed is wanted */
     assert_int_equal(told.count, result.oom);
 
@@ -390,9 +390,9 @@ static void a_replay_without_host_memory_fails_cleanly(void **state)
     for (size_t which = 0; which < sizeof cases / sizeof *cases; which++)
         for (int64_t n = 1;; n++) {
             plm_replay_result result = {.retries = 77};
-            plm_host_fail_at(n, n % 2 == 0);
+            plm__host_fail_at(n, n % 2 == 0);
             plm_status status = plm_replay_run(snapshot, 0, &cases[which], &result);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             if (!fired) {
                 assert_ok(status);
                 break;

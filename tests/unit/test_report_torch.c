@@ -61,7 +61,7 @@ static void running_text_keeps_to_the_width(void **state)
             assert_ok(plm_report_snapshot_text(&both.ranks[rank], 1,
                                                (plm_report_style){.columns = widths[i]}, &text));
             for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-                if (plm_text_cells(line, (int64_t)strlen(line)) > most)
+                if (plm__text_cells(line, (int64_t)strlen(line)) > most)
                     fail_msg("wider than %d: %s", most, line);
             plm_report_free(text);
         }
@@ -92,9 +92,9 @@ static void reports_without_host_memory_fail_cleanly(void **state)
     for (int which = 0; which < 4; which++)
         for (int64_t n = 1;; n++) {
             char *text = NULL;
-            plm_host_fail_at(n, n % 2 == 0);
+            plm__host_fail_at(n, n % 2 == 0);
             plm_status status = tell(&both, which, &text);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             plm_report_free(text);
             if (!fired) {
                 assert_ok(status);
@@ -111,9 +111,9 @@ static void a_profile_is_read_whole_or_not_at_all(void **state)
     static const char path[] = RECORDINGS "profiler_memory.json.xz";
     for (int64_t n = 1;; n = n < 40 ? n + 1 : n * 3) {
         plm_torch_profile *profile = NULL;
-        plm_host_fail_at(n, true);
+        plm__host_fail_at(n, true);
         plm_status status = plm_torch_profile_read(path, &profile);
-        bool fired = plm_host_fail_at(0, false);
+        bool fired = plm__host_fail_at(0, false);
         plm_torch_profile_destroy(profile);
         if (!fired) {
             assert_ok(status);

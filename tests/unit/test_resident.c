@@ -35,7 +35,7 @@ static void the_resident_memory_of_a_run_grows_by_what_was_predicted(void **stat
     output[strlen(output) - 1] = '\0'; /* the last line */
     const char *line = strrchr(output, '\n');
     assert_non_null(line);
-    assert_ok(plm_json_read("the summary", line, strlen(line), &summary));
+    assert_ok(plm__json_read("the summary", line, strlen(line), &summary));
     size_t predicted = (size_t)json_integer_value(json_object_get(summary, "predicted_peak_bytes"));
     size_t growth = (size_t)json_integer_value(json_object_get(summary, "resident_growth_bytes"));
     print_message("predicted %zu kB, resident memory grew by %zu kB\n", predicted >> 10,

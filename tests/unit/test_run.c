@@ -107,11 +107,11 @@ static void the_operating_system_sees_the_arena_and_little_more(void **state)
     shape.context = shape.sequence = 64;
     small_run_describe(&run, &shape);
     assert_ok(plm_device_create_cpu(1, 0, &run.device));
-    assert_ok(plm_memory_resident(&before));
+    assert_ok(plm__memory_resident(&before));
     assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
     assert_ok(plm_session_create(run.plan, run.device, 1, &run.session));
     assert_ok(use(&run, &result));
-    assert_ok(plm_memory_resident(&after));
+    assert_ok(plm__memory_resident(&after));
     size_t arena = plm_plan_summarize(run.plan).arena_bytes, growth = after - before;
     print_message("arena %zu kB, resident memory grew by %zu kB\n", arena >> 10, growth >> 10);
     assert_true(growth + (LITTLE >> 4) >= arena);
@@ -181,7 +181,7 @@ static void past_the_planner_the_device_refuses_one_granule_less(void **state)
     plm_device_destroy(planner);
     size_t arena = plm_plan_summarize(run.plan).arena_bytes, cap = arena - PLM_GRANULE_BYTES;
     assert_ok(plm_device_create_cpu(1, cap, &run.device));
-    plm_host_stats before = plm_host_stats_get();
+    plm_host_stats before = plm__host_stats_get();
     assert_int_equal(plm_session_create(run.plan, run.device, 1, &run.session),
                      PLM_ERROR_DEVICE_MEMORY);
     assert_null(run.session);
@@ -193,8 +193,8 @@ static void past_the_planner_the_device_refuses_one_granule_less(void **state)
     assert_int_equal(error.oom.largest_free_bytes, cap);
     assert_int_equal(plm_device_usage_of(run.device).live_bytes, 0);
     assert_int_equal(plm_device_usage_of(run.device).peak_bytes, 0);
-    assert_int_equal(plm_host_stats_get().live_count, before.live_count);
-    assert_int_equal(plm_host_stats_get().live_bytes, before.live_bytes);
+    assert_int_equal(plm__host_stats_get().live_count, before.live_count);
+    assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
 
     /* the same device then runs what fits */
     plm_plan_destroy(run.plan);
@@ -264,10 +264,10 @@ static void nothing_is_allocated_during_steps_evaluation_and_generation(void **s
         shape.attention = (plm_attention_form)form;
         shape.dropout = 0.1f;
         small_run_open(&run, &shape);
-        int64_t calls = plm_host_stats_get().alloc_calls;
+        int64_t calls = plm__host_stats_get().alloc_calls;
         for (int i = 0; i < 3; i++)
             assert_ok(use(&run, &result));
-        assert_int_equal(plm_host_stats_get().alloc_calls, calls);
+        assert_int_equal(plm__host_stats_get().alloc_calls, calls);
         assert_int_equal(plm_device_usage_of(run.device).peak_bytes, run.summary.arena_bytes);
         small_run_close(&run);
     }
@@ -303,13 +303,13 @@ static void a_run_survives_the_failure_of_every_allocation(void **state)
     assert_ok(open_and_use(&run, &shape, &whole));
     small_run_close(&run);
     for (int persistent = 0; persistent < 2; persistent++) {
-        plm_host_stats before = plm_host_stats_get();
+        plm_host_stats before = plm__host_stats_get();
         for (int64_t n = 1;; n++) {
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status = open_and_use(&run, &shape, &result);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             small_run_close(&run);
-            assert_int_equal(plm_host_stats_get().live_count, before.live_count);
+            assert_int_equal(plm__host_stats_get().live_count, before.live_count);
             if (!fired) {
                 assert_ok(status);
                 assert_true(n > 20);

@@ -56,7 +56,7 @@ static plm_strategy uniform(int64_t micro_batch, int64_t chunks, int64_t mlp_chu
 /* A repeatable number in [0, below). */
 static int pick(uint64_t *counter, int below)
 {
-    return (int)(plm_philox_at(11, 0, 0, (*counter)++).word[0] % (uint32_t)below);
+    return (int)(plm__philox_at(11, 0, 0, (*counter)++).word[0] % (uint32_t)below);
 }
 
 /* ---- prices -------------------------------------------------------------------------------- */

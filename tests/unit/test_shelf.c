@@ -41,10 +41,10 @@ static void a_shelf_finds_what_a_plain_search_finds(void **state)
 {
     (void)state;
     shelf_model *model = NULL;
-    assert_ok(plm_host_alloc(sizeof *model, &model));
-    assert_ok(plm_host_alloc(sizeof *model->shelf, &model->shelf));
+    assert_ok(plm__host_alloc(sizeof *model, &model));
+    assert_ok(plm__host_alloc(sizeof *model->shelf, &model->shelf));
     for (uint64_t step = 0; step < STEPS; step++) {
-        plm_philox random = plm_philox_at(7, 0, 0, step);
+        plm_philox random = plm__philox_at(7, 0, 0, step);
         int at = (int)(random.word[0] % BLOCKS);
         plm__block *block = &model->blocks[at];
         if (model->is_shelved[at]) {
@@ -65,15 +65,15 @@ static void a_shelf_finds_what_a_plain_search_finds(void **state)
         if (step % 50 == 0)
             assert_true(plm__shelf_is_valid(model->shelf, &sum));
     }
-    plm_host_free(model->shelf);
-    plm_host_free(model);
+    plm__host_free(model->shelf);
+    plm__host_free(model);
 }
 
 static void walking_a_shelf_meets_every_block_in_order(void **state)
 {
     (void)state;
     plm__shelf *shelf = NULL;
-    assert_ok(plm_host_alloc(sizeof *shelf, &shelf));
+    assert_ok(plm__host_alloc(sizeof *shelf, &shelf));
     plm__block blocks[100];
     memset(blocks, 0, sizeof blocks);
     for (int i = 0; i < 100; i++) { /* many equal sizes */
@@ -89,14 +89,14 @@ static void walking_a_shelf_meets_every_block_in_order(void **state)
         last = block;
     }
     assert_int_equal(count, 100);
-    plm_host_free(shelf);
+    plm__host_free(shelf);
 }
 
 static void a_broken_shelf_is_found_out(void **state)
 {
     (void)state;
     plm__shelf *shelf = NULL;
-    assert_ok(plm_host_alloc(sizeof *shelf, &shelf));
+    assert_ok(plm__host_alloc(sizeof *shelf, &shelf));
     plm__block one = {.address = 4096, .bytes = 1024}, two = {.address = 8192, .bytes = 1024};
     plm__shelf_insert(shelf, &one);
     plm__shelf_insert(shelf, &two);
@@ -111,7 +111,7 @@ static void a_broken_shelf_is_found_out(void **state)
     shelf->count--;
     shelf->summary = 0;
     assert_false(plm__shelf_is_valid(shelf, &bytes));
-    plm_host_free(shelf);
+    plm__host_free(shelf);
 }
 
 static void the_map_finds_what_was_put_in_and_nothing_else(void **state)
@@ -132,7 +132,7 @@ static void the_map_finds_what_was_put_in_and_nothing_else(void **state)
     }
     assert_null(plm__map_find(&map, 0));
     assert_int_equal(map.count, 1500);
-    plm_host_free(map.slots);
+    plm__host_free(map.slots);
 }
 
 int main(void)

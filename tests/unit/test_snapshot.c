@@ -49,9 +49,9 @@ static void the_figures_of_ten_recordings_are_true_to_the_byte(void **state)
     (void)state;
     plm_file file;
     json_t *truth = NULL;
-    assert_ok(plm_file_map(SNAPSHOTS "truth.json", &file));
-    assert_ok(plm_json_read("truth.json", file.bytes, file.byte_count, &truth));
-    plm_file_unmap(&file);
+    assert_ok(plm__file_map(SNAPSHOTS "truth.json", &file));
+    assert_ok(plm__json_read("truth.json", file.bytes, file.byte_count, &truth));
+    plm__file_unmap(&file);
     assert_int_equal(json_object_size(truth), 10);
     const char *name;
     json_t *figures;
@@ -385,13 +385,13 @@ static void devices_that_share_entries_get_a_copy_each(void **state)
     plm_text bytes = {0};
     static const char start[] = "\x80\x04}U\x0d"
                                 "device_traces](](";
-    plm_text_add_bytes(&bytes, start, sizeof start - 1);
-    plm_text_add_bytes(&bytes, entry, sizeof entry - 1);
-    plm_text_add_bytes(&bytes,
-                       "h\x00"
-                       "e](h\x00"
-                       "ees.",
-                       11);
+    plm__text_add_bytes(&bytes, start, sizeof start - 1);
+    plm__text_add_bytes(&bytes, entry, sizeof entry - 1);
+    plm__text_add_bytes(&bytes,
+                        "h\x00"
+                        "e](h\x00"
+                        "ees.",
+                        11);
     plm_snapshot *snapshot = NULL;
     assert_ok(plm_snapshot_read_bytes("bytes", bytes.items, (size_t)bytes.count, &snapshot));
     int64_t count;
@@ -403,7 +403,7 @@ static void devices_that_share_entries_get_a_copy_each(void **state)
     assert_int_equal(events[0].address, 512);
     assert_int_equal(events[0].device, 1);
     plm_snapshot_destroy(snapshot);
-    plm_text_fini(&bytes);
+    plm__text_fini(&bytes);
 }
 
 static void segments_that_share_blocks_get_a_copy_each(void **state)
@@ -548,22 +548,22 @@ static void a_file_cut_off_at_any_byte_is_refused(void **state)
         assert_null(snapshot);
         assert_message_has(cut == 0 ? "empty" : "cut off");
     }
-    plm_text_fini(&plain);
+    plm__text_fini(&plain);
     plm_file file;
-    assert_ok(plm_file_map(SNAPSHOTS "no_history_recorded.pickle.xz", &file));
+    assert_ok(plm__file_map(SNAPSHOTS "no_history_recorded.pickle.xz", &file));
     for (size_t cut = 0; cut < file.byte_count; cut++) {
         plm_snapshot *snapshot = NULL;
         assert_int_equal(plm_snapshot_read_bytes("a file", file.bytes, cut, &snapshot),
                          PLM_ERROR_FORMAT);
     }
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
 }
 
 static void a_damaged_file_never_crashes(void **state)
 {
     (void)state;
     plm_text plain = read_plain(SNAPSHOTS "pending_free_two_streams.pickle.xz");
-    int64_t live = plm_host_stats_get().live_count;
+    int64_t live = plm__host_stats_get().live_count;
     for (int64_t at = 0; at < plain.count; at += 3) {
         char kept = plain.items[at];
         plain.items[at] = (char)(kept ^ (1 << at % 8));
@@ -572,23 +572,23 @@ static void a_damaged_file_never_crashes(void **state)
             PLM_OK)
             plm_snapshot_destroy(snapshot);
         plain.items[at] = kept;
-        assert_int_equal(plm_host_stats_get().live_count, live);
+        assert_int_equal(plm__host_stats_get().live_count, live);
     }
-    plm_text_fini(&plain);
+    plm__text_fini(&plain);
 }
 
 static void reading_survives_the_failure_of_every_allocation(void **state)
 {
     (void)state;
     plm_text plain = read_plain(SNAPSHOTS "cat_spike.pickle.xz");
-    int64_t live = plm_host_stats_get().live_count;
+    int64_t live = plm__host_stats_get().live_count;
     for (int persistent = 0; persistent < 2; persistent++) {
         for (int64_t n = 1;; n++) {
             plm_snapshot *snapshot = NULL;
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status =
                 plm_snapshot_read_bytes("a file", plain.items, (size_t)plain.count, &snapshot);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             if (!fired) {
                 assert_ok(status);
                 plm_snapshot_destroy(snapshot);
@@ -596,10 +596,10 @@ static void reading_survives_the_failure_of_every_allocation(void **state)
             }
             assert_int_equal(status, PLM_ERROR_HOST_MEMORY);
             assert_null(snapshot);
-            assert_int_equal(plm_host_stats_get().live_count, live);
+            assert_int_equal(plm__host_stats_get().live_count, live);
         }
     }
-    plm_text_fini(&plain);
+    plm__text_fini(&plain);
 }
 
 int main(void)

@@ -152,13 +152,13 @@ static void every_allocation_may_fail(void **state)
         bool fired = true;
         for (int64_t n = 1; fired; n++) {
             plm_strategy strategy = plm_strategy_default();
-            plm_host_fail_at(n, persistent != 0);
+            plm__host_fail_at(n, persistent != 0);
             plm_status status =
                 read_text("{\"micro_batch\": 4, \"attention\": \"plain\"}", &strategy);
-            fired = plm_host_fail_at(0, false);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_int_equal(strategy.micro_batch, fired ? 0 : 4);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
+            assert_int_equal(plm__host_stats_get().live_count, 0);
         }
     }
 }

@@ -71,21 +71,21 @@ enum { FORM_COUNT = sizeof forms / sizeof *forms };
 static void assert_reads_back(const uint8_t *bytes, size_t count, size_t step, size_t repeats)
 {
     plm_stream stream;
-    assert_ok(plm_stream_over("bytes", bytes, count, &stream));
+    assert_ok(plm__stream_over("bytes", bytes, count, &stream));
     size_t at = 0;
     for (;;) {
-        assert_ok(plm_stream_fill(&stream, step));
-        size_t left = plm_stream_left(&stream), taken = left < step ? left : step;
+        assert_ok(plm__stream_fill(&stream, step));
+        size_t left = plm__stream_left(&stream), taken = left < step ? left : step;
         if (taken == 0)
             break;
-        assert_int_equal(plm_stream_offset(&stream), at);
+        assert_int_equal(plm__stream_offset(&stream), at);
         for (size_t i = 0; i < taken; i++, at++)
             if (stream.next[i] != plain[at % PLAIN_BYTES])
                 fail_msg("byte %zu differs", at);
         stream.next += taken;
     }
     assert_int_equal(at, repeats * PLAIN_BYTES);
-    plm_stream_close(&stream);
+    plm__stream_close(&stream);
 }
 
 static void every_form_gives_the_bytes_that_went_in(void **state)
@@ -111,11 +111,11 @@ static void files_of_several_members_are_read_to_their_end(void **state)
 static plm_status read_all(const uint8_t *bytes, size_t count)
 {
     plm_stream stream;
-    PLM_TRY(plm_stream_over("the bytes", bytes, count, &stream));
+    PLM_TRY(plm__stream_over("the bytes", bytes, count, &stream));
     plm_status status;
-    while ((status = plm_stream_fill(&stream, 1)) == PLM_OK && plm_stream_left(&stream) > 0)
+    while ((status = plm__stream_fill(&stream, 1)) == PLM_OK && plm__stream_left(&stream) > 0)
         stream.next = stream.end;
-    plm_stream_close(&stream);
+    plm__stream_close(&stream);
     return status;
 }
 
@@ -148,12 +148,12 @@ static void a_stream_survives_the_failure_of_every_allocation(void **state)
     (void)state;
     for (int form = 1; form < FORM_COUNT; form++) {
         size_t count = forms[form].pack(packed);
-        int64_t live = plm_host_stats_get().live_count;
+        int64_t live = plm__host_stats_get().live_count;
         for (int64_t n = 1;; n++) {
-            plm_host_fail_at(n, n % 2);
+            plm__host_fail_at(n, n % 2);
             plm_status status = read_all(packed, count);
-            bool fired = plm_host_fail_at(0, false);
-            assert_int_equal(plm_host_stats_get().live_count, live);
+            bool fired = plm__host_fail_at(0, false);
+            assert_int_equal(plm__host_stats_get().live_count, live);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             if (!fired)
                 break;

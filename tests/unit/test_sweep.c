@@ -121,7 +121,7 @@ static plm_status open_device(void *user, int32_t threads, size_t cap_bytes, plm
 {
     plm_device *inner = NULL;
     PLM_TRY(plm_device_create_cpu(threads, cap_bytes, &inner));
-    plm_status status = plm_device_create_fault(inner, user, device);
+    plm_status status = plm__device_create_fault(inner, user, device);
     if (status != PLM_OK)
         plm_device_destroy(inner);
     return status;
@@ -271,11 +271,11 @@ static bool checkpoint_is_whole(const place *at, int64_t step, bool *there)
     *there = access(path, F_OK) == 0;
     if (!*there)
         return true;
-    if (plm_file_map(path, &file) != PLM_OK)
+    if (plm__file_map(path, &file) != PLM_OK)
         return false;
     bool same = file.byte_count == at->reference_bytes[step] &&
                 memcmp(file.bytes, at->reference[step], file.byte_count) == 0;
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     return same;
 }
 
@@ -289,7 +289,7 @@ typedef struct state {
 
 static state state_now(void)
 {
-    return (state){.host = plm_host_stats_get(), .descriptors = open_descriptors()};
+    return (state){.host = plm__host_stats_get(), .descriptors = open_descriptors()};
 }
 
 static const char *what_was_left(const state *before, const plm_fault *fault)
@@ -310,20 +310,20 @@ static const char *what_was_left(const state *before, const plm_fault *fault)
 static void arm(const sweep_case *one, plm_fault *fault, int64_t n)
 {
     if (one->kind == KIND_HOST)
-        plm_host_fail_at(n, one->persistent);
+        plm__host_fail_at(n, one->persistent);
     else if (one->kind == KIND_DEVICE)
-        plm_fault_at(fault, PLM_FAULT_ANY, n, one->persistent);
+        plm__fault_at(fault, PLM_FAULT_ANY, n, one->persistent);
     else
-        plm_file_fail_at(PLM_FILE_CALL_ANY, n, one->persistent);
+        plm__file_fail_at(PLM_FILE_CALL_ANY, n, one->persistent);
 }
 
 static bool disarm(const sweep_case *one, plm_fault *fault)
 {
     if (one->kind == KIND_HOST)
-        return plm_host_fail_at(0, false);
+        return plm__host_fail_at(0, false);
     if (one->kind == KIND_DEVICE)
-        return plm_fault_at(fault, PLM_FAULT_ANY, 0, false);
-    return plm_file_fail_at(PLM_FILE_CALL_ANY, 0, false);
+        return plm__fault_at(fault, PLM_FAULT_ANY, 0, false);
+    return plm__file_fail_at(PLM_FILE_CALL_ANY, 0, false);
 }
 
 static bool is_right_status(failure_kind kind, plm_status status)
@@ -436,12 +436,12 @@ static bool take_reference(place *at, int64_t step)
     char path[PATH_BYTES];
     plm_file file = {0};
     checkpoint_path(at, step, path);
-    if (plm_file_map(path, &file) != PLM_OK ||
-        plm_host_alloc(file.byte_count, &at->reference[step]) != PLM_OK)
+    if (plm__file_map(path, &file) != PLM_OK ||
+        plm__host_alloc(file.byte_count, &at->reference[step]) != PLM_OK)
         return false;
     memcpy(at->reference[step], file.bytes, file.byte_count);
     at->reference_bytes[step] = file.byte_count;
-    plm_file_unmap(&file);
+    plm__file_unmap(&file);
     return true;
 }
 
@@ -459,7 +459,7 @@ static void close_place(place *at)
     unlink(at->trace);
     rmdir(at->folder);
     for (int i = 0; i <= STEPS; i++)
-        plm_host_free(at->reference[i]);
+        plm__host_free(at->reference[i]);
 }
 
 /* A folder of its own for this job. One run that does not fail gives the bytes that all must reach.
@@ -524,7 +524,7 @@ static int child(score *shared)
     shared->failures += !opened;
     shared->finished = true;
     close_place(&at);
-    if (plm_host_stats_get().live_count != 0) {
+    if (plm__host_stats_get().live_count != 0) {
         printf("FAILED host memory is in use at the end\n");
         shared->failures++;
     }
@@ -601,7 +601,7 @@ static int replay(const swept_run *run, const char *text)
 /* Sweeps, and tells how many sites that were. */
 static int sweep_all(const swept_run *run, int64_t from, int64_t stride)
 {
-    int64_t start = plm_clock_ns(), all = 0;
+    int64_t start = plm__clock_ns(), all = 0;
     score *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -615,7 +615,7 @@ static int sweep_all(const swept_run *run, int64_t from, int64_t stride)
     }
     bool failed = shared->failures > 0 || all == 0;
     printf("%lld cases in %.1f s, %lld failed\n", (long long)all,
-           (double)(plm_clock_ns() - start) * 1e-9, (long long)shared->failures);
+           (double)(plm__clock_ns() - start) * 1e-9, (long long)shared->failures);
     munmap(shared, sizeof *shared);
     return failed;
 }

@@ -11,27 +11,27 @@ static const plm_table_column columns[] = {
 
 static void fill_sample(plm_table *table)
 {
-    plm_table_init(table, columns, 3);
-    plm_table_row(table, PLM_TABLE_PLAIN);
-    plm_table_cell(table, "%s", "parameters");
-    plm_table_cell(table, "%d", 1000);
-    plm_table_bar(table, 0.5);
-    plm_table_row(table, PLM_TABLE_DIM);
-    plm_table_cell(table, "%s", "input");
-    plm_table_cell(table, "%d", 8);
-    plm_table_bar(table, 0.0);
-    plm_table_rule(table);
-    plm_table_row(table, PLM_TABLE_BOLD);
-    plm_table_cell(table, "%s", "total");
-    plm_table_cell(table, "%d", 1008);
+    plm__table_init(table, columns, 3);
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__table_cell(table, "%s", "parameters");
+    plm__table_cell(table, "%d", 1000);
+    plm__table_bar(table, 0.5);
+    plm__table_row(table, PLM_TABLE_DIM);
+    plm__table_cell(table, "%s", "input");
+    plm__table_cell(table, "%d", 8);
+    plm__table_bar(table, 0.0);
+    plm__table_rule(table);
+    plm__table_row(table, PLM_TABLE_BOLD);
+    plm__table_cell(table, "%s", "total");
+    plm__table_cell(table, "%d", 1008);
 }
 
 static void assert_rendered(const plm_table *table, plm_table_style style, const char *wanted)
 {
     plm_text out = {0};
-    assert_ok(plm_table_render(table, style, &out));
+    assert_ok(plm__table_render(table, style, &out));
     assert_string_equal(out.items, wanted);
-    plm_text_fini(&out);
+    plm__text_fini(&out);
 }
 
 static void columns_are_aligned_under_their_titles(void **state)
@@ -46,7 +46,7 @@ static void columns_are_aligned_under_their_titles(void **state)
                     "input           8\n"
                     "────────────────────────\n"
                     "total        1008\n");
-    plm_table_fini(&table);
+    plm__table_fini(&table);
 }
 
 static void emphasis_is_written_only_when_colour_is_asked_for(void **state)
@@ -61,7 +61,7 @@ static void emphasis_is_written_only_when_colour_is_asked_for(void **state)
                     "\x1b[2m  input           8\x1b[0m\n"
                     "  \x1b[2m────────────────────────\x1b[0m\n"
                     "\x1b[1m  total        1008\x1b[0m\n");
-    plm_table_fini(&table);
+    plm__table_fini(&table);
 }
 
 static void without_titles_there_is_no_header(void **state)
@@ -69,15 +69,15 @@ static void without_titles_there_is_no_header(void **state)
     (void)state;
     static const plm_table_column plain[] = {{.right = true}, {0}};
     plm_table table;
-    plm_table_init(&table, plain, 2);
-    plm_table_row(&table, PLM_TABLE_PLAIN);
-    plm_table_cell(&table, "1");
-    plm_table_cell(&table, "one");
-    plm_table_row(&table, PLM_TABLE_PLAIN);
-    plm_table_cell(&table, "10");
-    plm_table_cell(&table, "ten");
+    plm__table_init(&table, plain, 2);
+    plm__table_row(&table, PLM_TABLE_PLAIN);
+    plm__table_cell(&table, "1");
+    plm__table_cell(&table, "one");
+    plm__table_row(&table, PLM_TABLE_PLAIN);
+    plm__table_cell(&table, "10");
+    plm__table_cell(&table, "ten");
     assert_rendered(&table, (plm_table_style){0}, " 1  one\n10  ten\n");
-    plm_table_fini(&table);
+    plm__table_fini(&table);
 }
 
 static void bars_are_drawn_in_eighths_and_never_past_their_column(void **state)
@@ -91,12 +91,12 @@ static void bars_are_drawn_in_eighths_and_never_past_their_column(void **state)
                  {-1, "    |\n"},   {NAN, "    |\n"}, {0.9375, "█▉  |\n"}, {0.5, "█   |\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_table table;
-        plm_table_init(&table, bar, 2);
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_table_bar(&table, cases[i].portion);
-        plm_table_cell(&table, "|");
+        plm__table_init(&table, bar, 2);
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_bar(&table, cases[i].portion);
+        plm__table_cell(&table, "|");
         assert_rendered(&table, (plm_table_style){0}, cases[i].drawn);
-        plm_table_fini(&table);
+        plm__table_fini(&table);
     }
 }
 
@@ -109,7 +109,7 @@ static void width_is_counted_as_a_terminal_does(void **state)
     } cases[] = {{"plain", 5},        {"·×─▏", 4},       {"naïve", 5},    {"nai\u0308ve", 5},
                  {"\u6f22\u5b57", 4}, {"\U0001f6a2", 2}, {"\xff\xfe", 2}, {"", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(plm_text_cells(cases[i].text, (int64_t)strlen(cases[i].text)),
+        assert_int_equal(plm__text_cells(cases[i].text, (int64_t)strlen(cases[i].text)),
                          cases[i].cells);
 }
 
@@ -123,11 +123,11 @@ static void what_could_harm_a_terminal_becomes_a_question_mark(void **state)
         {"\u202eabc", "?abc|\n"},   {"\xf4\x90\x80\x80", "????|\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_table table;
-        plm_table_init(&table, (const plm_table_column[]){{0}}, 1);
-        plm_table_row(&table, PLM_TABLE_PLAIN);
-        plm_table_cell(&table, "%s|", cases[i][0]);
+        plm__table_init(&table, (const plm_table_column[]){{0}}, 1);
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%s|", cases[i][0]);
         assert_rendered(&table, (plm_table_style){0}, cases[i][1]);
-        plm_table_fini(&table);
+        plm__table_fini(&table);
     }
 }
 
@@ -139,13 +139,13 @@ static void a_very_long_cell_is_cut_not_overrun(void **state)
     text[sizeof text - 1] = '\0';
     plm_table table;
     plm_text out = {0};
-    plm_table_init(&table, (const plm_table_column[]){{0}}, 1);
-    plm_table_row(&table, PLM_TABLE_PLAIN);
-    plm_table_cell(&table, "%s", text);
-    assert_ok(plm_table_render(&table, (plm_table_style){0}, &out));
+    plm__table_init(&table, (const plm_table_column[]){{0}}, 1);
+    plm__table_row(&table, PLM_TABLE_PLAIN);
+    plm__table_cell(&table, "%s", text);
+    assert_ok(plm__table_render(&table, (plm_table_style){0}, &out));
     assert_int_equal(out.count, 1024);
-    plm_text_fini(&out);
-    plm_table_fini(&table);
+    plm__text_fini(&out);
+    plm__table_fini(&table);
 }
 
 static void every_allocation_may_fail(void **state)
@@ -156,14 +156,14 @@ static void every_allocation_may_fail(void **state)
         for (int64_t n = 1; fired; n++) {
             plm_table table;
             plm_text out = {0};
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             fill_sample(&table);
-            plm_status status = plm_table_render(&table, (plm_table_style){0}, &out);
-            fired = plm_host_fail_at(0, false);
+            plm_status status = plm__table_render(&table, (plm_table_style){0}, &out);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-            plm_text_fini(&out);
-            plm_table_fini(&table);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
+            plm__text_fini(&out);
+            plm__table_fini(&table);
+            assert_int_equal(plm__host_stats_get().live_count, 0);
         }
     }
 }

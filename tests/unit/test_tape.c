@@ -48,9 +48,9 @@ static json_t *export_and_read(const plm_tape *tape)
     plm_file file;
     json_t *root = NULL;
     assert_ok(plm_tape_export(tape, path, "small \"model\""));
-    assert_ok(plm_file_map(path, &file));
-    assert_ok(plm_json_read("the trace", file.bytes, file.byte_count, &root));
-    plm_file_unmap(&file);
+    assert_ok(plm__file_map(path, &file));
+    assert_ok(plm__json_read("the trace", file.bytes, file.byte_count, &root));
+    plm__file_unmap(&file);
     unlink(path);
     return root;
 }

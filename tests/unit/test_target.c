@@ -38,9 +38,9 @@ static json_t *file_of(const char *name)
     plm_file file;
     json_t *root = NULL;
     snprintf(path, sizeof path, DEVICES "/%s.json", name);
-    assert_ok(plm_file_map(path, &file));
-    assert_ok(plm_json_read(path, file.bytes, file.byte_count, &root));
-    plm_file_unmap(&file);
+    assert_ok(plm__file_map(path, &file));
+    assert_ok(plm__json_read(path, file.bytes, file.byte_count, &root));
+    plm__file_unmap(&file);
     return root;
 }
 

@@ -26,7 +26,7 @@ static int32_t add_owner(plm_trace *trace, const char *layer, const char *name, 
 
 static uint32_t random_word(uint32_t *state)
 {
-    return plm_philox_at(SEED, 0, 0, (*state)++).word[0];
+    return plm__philox_at(SEED, 0, 0, (*state)++).word[0];
 }
 
 /* Blocks of random sizes and owners come and go; every hundredth event is a mark. */
@@ -98,7 +98,7 @@ static void groups_of_a_bin_are_what_the_trace_held_at_its_instant(void **state)
     plm_trace *trace = random_trace(6000);
     plm_export_source source = {.trace = trace};
     plm_timeline timeline = {0};
-    assert_ok(plm_timeline_init(&source, &timeline));
+    assert_ok(plm__timeline_init(&source, &timeline));
     const plm_grouping *roles = &timeline.groupings[PLM_GROUPING_ROLE];
     assert_true(timeline.bins.count > 100);
     assert_int_equal(roles->group_count, PLM_ROLE_COUNT);
@@ -109,10 +109,10 @@ static void groups_of_a_bin_are_what_the_trace_held_at_its_instant(void **state)
         assert_int_equal(event / timeline.bin_events, bin);
         assert_int_equal(timeline.bins.items[bin].bytes, recount(trace, event, -1));
         for (int g = 0; g < roles->group_count; g++)
-            assert_int_equal(plm_timeline_group_bytes(&timeline, PLM_GROUPING_ROLE, bin, g),
-                             recount(trace, event, role_of_label(plm_grouping_label(roles, g))));
+            assert_int_equal(plm__timeline_group_bytes(&timeline, PLM_GROUPING_ROLE, bin, g),
+                             recount(trace, event, role_of_label(plm__grouping_label(roles, g))));
     }
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -122,17 +122,17 @@ static void every_grouping_adds_up_to_the_whole_in_every_bin(void **state)
     plm_trace *trace = random_trace(5000);
     plm_export_source source = {.trace = trace};
     plm_timeline timeline = {0};
-    assert_ok(plm_timeline_init(&source, &timeline));
+    assert_ok(plm__timeline_init(&source, &timeline));
     assert_true(timeline.groupings[PLM_GROUPING_NAME].has_others);
     for (int k = 0; k < PLM_GROUPING_COUNT; k++) {
         for (int64_t bin = 0; bin < timeline.bins.count; bin++) {
             size_t sum = 0;
             for (int g = 0; g < timeline.groupings[k].group_count; g++)
-                sum += plm_timeline_group_bytes(&timeline, k, bin, g);
+                sum += plm__timeline_group_bytes(&timeline, k, bin, g);
             assert_int_equal(sum, timeline.bins.items[bin].bytes);
         }
     }
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -142,7 +142,7 @@ static void a_bin_knows_the_most_and_the_least_of_its_events(void **state)
     plm_trace *trace = random_trace(3000);
     plm_export_source source = {.trace = trace};
     plm_timeline timeline = {0};
-    assert_ok(plm_timeline_init(&source, &timeline));
+    assert_ok(plm__timeline_init(&source, &timeline));
     for (int64_t bin = 0; bin < timeline.bins.count; bin += 37) {
         size_t most = 0, least = SIZE_MAX;
         for (int64_t i = bin * timeline.bin_events;
@@ -154,7 +154,7 @@ static void a_bin_knows_the_most_and_the_least_of_its_events(void **state)
         assert_int_equal(timeline.bins.items[bin].bytes, most);
         assert_int_equal(timeline.bins.items[bin].least, least);
     }
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -164,7 +164,7 @@ static void the_peak_and_its_holders_are_those_of_the_trace(void **state)
     plm_trace *trace = random_trace(4000);
     plm_export_source source = {.trace = trace};
     plm_timeline timeline = {0};
-    assert_ok(plm_timeline_init(&source, &timeline));
+    assert_ok(plm__timeline_init(&source, &timeline));
     plm_trace_peak peak = plm_trace_find_peak(trace);
     int64_t *live = NULL, live_count;
     assert_ok(plm_trace_live_at(trace, peak.event, &live, &live_count));
@@ -180,7 +180,7 @@ static void the_peak_and_its_holders_are_those_of_the_trace(void **state)
     assert_int_equal(bytes, peak.bytes_taken);
     assert_int_equal(count, live_count);
     plm_trace_free(live);
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -190,7 +190,7 @@ static void every_block_is_kept_with_its_birth_and_death(void **state)
     plm_trace *trace = random_trace(2500);
     plm_export_source source = {.trace = trace};
     plm_timeline timeline = {0};
-    assert_ok(plm_timeline_init(&source, &timeline));
+    assert_ok(plm__timeline_init(&source, &timeline));
     assert_int_equal(timeline.smallest_kept_bytes, 0);
     assert_int_equal(timeline.blocks.count, timeline.block_count);
     int64_t living = 0;
@@ -205,7 +205,7 @@ static void every_block_is_kept_with_its_birth_and_death(void **state)
     }
     assert_int_equal(living, timeline.end_blocks);
     assert_int_equal(timeline.end_bytes, recount(trace, timeline.event_count - 1, -1));
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -234,7 +234,7 @@ static void segments_are_followed_backwards_from_the_final_ones(void **state)
                                  {.address = 9000, .bytes = 7}};
     plm_export_source source = {.trace = trace, .segments = last, .segment_count = 3};
     plm_extents extents = {0};
-    assert_ok(plm_extents_init(&source, &extents));
+    assert_ok(plm__extents_init(&source, &extents));
     static const size_t sums[] = {77, 177, 107, 207, 107};
     assert_int_equal(extents.steps.count, 5);
     for (int i = 0; i < 5; i++) {
@@ -248,11 +248,11 @@ static void segments_are_followed_backwards_from_the_final_ones(void **state)
     }
     assert_int_equal(from_start, 77);
     assert_int_equal(at_end, 107);
-    plm_extents_fini(&extents);
+    plm__extents_fini(&extents);
     source.segment_count = 0; /* and forwards: the older segment is not known */
-    assert_ok(plm_extents_init(&source, &extents));
+    assert_ok(plm__extents_init(&source, &extents));
     assert_int_equal(extents.steps.items[4].bytes, 100);
-    plm_extents_fini(&extents);
+    plm__extents_fini(&extents);
     plm_trace_destroy(trace);
 }
 
@@ -262,11 +262,11 @@ static void a_trace_without_segments_lives_in_one_arena(void **state)
     plm_trace *trace = random_trace(300);
     plm_export_source source = {.trace = trace};
     plm_extents extents = {0};
-    assert_ok(plm_extents_init(&source, &extents));
+    assert_ok(plm__extents_init(&source, &extents));
     assert_int_equal(extents.items.count, 1);
     assert_int_equal(extents.items.items[0].address, 0x1000);
     assert_int_equal(extents.steps.items[0].bytes, extents.items.items[0].bytes);
-    plm_extents_fini(&extents);
+    plm__extents_fini(&extents);
     plm_trace_destroy(trace);
 }
 
@@ -276,11 +276,11 @@ static void an_empty_trace_has_no_peak_and_no_bins(void **state)
     plm_trace *trace = NULL;
     plm_timeline timeline = {0};
     assert_ok(plm_trace_create(&trace));
-    assert_ok(plm_timeline_init(&(plm_export_source){.trace = trace}, &timeline));
+    assert_ok(plm__timeline_init(&(plm_export_source){.trace = trace}, &timeline));
     assert_int_equal(timeline.bins.count, 0);
     assert_int_equal(timeline.peak.event, -1);
     assert_int_equal(timeline.reserved_peak, 0);
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -289,10 +289,10 @@ static void bins_stay_within_their_maximum(void **state)
     (void)state;
     plm_trace *trace = random_trace(40 * PLM_TIMELINE_BINS_MAX);
     plm_timeline timeline = {0};
-    assert_ok(plm_timeline_init(&(plm_export_source){.trace = trace}, &timeline));
+    assert_ok(plm__timeline_init(&(plm_export_source){.trace = trace}, &timeline));
     assert_true(timeline.bins.count <= PLM_TIMELINE_BINS_MAX);
     assert_true(timeline.bins.count > PLM_TIMELINE_BINS_MAX / 4);
-    plm_timeline_fini(&timeline);
+    plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }
 
@@ -300,17 +300,17 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     plm_trace *trace = random_trace(400);
-    int64_t live = plm_host_stats_get().live_count;
+    int64_t live = plm__host_stats_get().live_count;
     for (int persistent = 0; persistent < 2; persistent++) {
         bool fired = true;
         for (int64_t n = 1; fired; n++) {
             plm_timeline timeline = {0};
-            plm_host_fail_at(n, persistent);
-            plm_status status = plm_timeline_init(&(plm_export_source){.trace = trace}, &timeline);
-            fired = plm_host_fail_at(0, false);
+            plm__host_fail_at(n, persistent);
+            plm_status status = plm__timeline_init(&(plm_export_source){.trace = trace}, &timeline);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-            plm_timeline_fini(&timeline);
-            assert_int_equal(plm_host_stats_get().live_count, live);
+            plm__timeline_fini(&timeline);
+            assert_int_equal(plm__host_stats_get().live_count, live);
         }
     }
     plm_trace_destroy(trace);
@@ -320,19 +320,19 @@ static void numbers_are_packed_in_groups_of_seven_bits(void **state)
 {
     (void)state;
     plm_text bytes = {0}, out = {0};
-    plm_packed_add(&bytes, 5);
-    plm_packed_add(&bytes, 300);
-    plm_packed_add_signed(&bytes, -1);
-    plm_packed_add_signed(&bytes, 64);
-    plm_packed_add(&bytes, UINT64_MAX);
+    plm__packed_add(&bytes, 5);
+    plm__packed_add(&bytes, 300);
+    plm__packed_add_signed(&bytes, -1);
+    plm__packed_add_signed(&bytes, 64);
+    plm__packed_add(&bytes, UINT64_MAX);
     static const uint8_t wanted[] = {5,    0xAC, 2,    1,    0x80, 1,    0xFF, 0xFF,
                                      0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1};
     assert_int_equal(bytes.count, sizeof wanted);
     assert_memory_equal(bytes.items, wanted, sizeof wanted);
-    plm_packed_write(&bytes, &out);
+    plm__packed_write(&bytes, &out);
     assert_string_equal(out.items, "\"BawCAYAB////////////AQ==\"");
-    plm_text_fini(&bytes);
-    plm_text_fini(&out);
+    plm__text_fini(&bytes);
+    plm__text_fini(&out);
 }
 
 static void a_text_is_escaped_whatever_its_bytes_are(void **state)
@@ -350,9 +350,9 @@ static void a_text_is_escaped_whatever_its_bytes_are(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_text out = {0};
-        plm_escape_add(&out, cases[i][0]);
+        plm__escape_add(&out, cases[i][0]);
         assert_string_equal(out.items, cases[i][1]);
-        plm_text_fini(&out);
+        plm__text_fini(&out);
     }
 }
 

@@ -190,11 +190,11 @@ static void every_allocation_may_fail(void **state)
     for (int persistent = 0; persistent < 2; persistent++) {
         bool fired = true;
         for (int64_t n = 1; fired; n++) {
-            plm_host_fail_at(n, persistent != 0);
+            plm__host_fail_at(n, persistent != 0);
             plm_status status = write_and_view();
-            fired = plm_host_fail_at(0, false);
+            fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
-            assert_int_equal(plm_host_stats_get().live_count, 0);
+            assert_int_equal(plm__host_stats_get().live_count, 0);
         }
     }
 }

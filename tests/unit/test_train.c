@@ -162,12 +162,12 @@ static void the_rate_rises_in_a_line_and_falls_along_half_a_cosine(void **state)
                                     0,    0,   0,    0.1};
     for (int64_t i = 0; i < 10; i++)
         if (wanted[i] > 0)
-            assert_true(fabs((double)plm_schedule_rate(1, i, 4, 10) - wanted[i]) < 1e-6);
+            assert_true(fabs((double)plm__schedule_rate(1, i, 4, 10) - wanted[i]) < 1e-6);
     for (int64_t i = 5; i < 10; i++)
-        assert_true(plm_schedule_rate(1, i, 4, 10) < plm_schedule_rate(1, i - 1, 4, 10));
-    assert_true(fabsf(plm_schedule_rate(6e-4f, 0, 0, 1) - 6e-4f) < 1e-9f);
-    assert_true(fabsf(plm_schedule_rate(6e-4f, 99, 0, 100) - 6e-5f) < 1e-9f);
-    assert_true(plm_schedule_rate(1, 2, 50, 3) < 0.1f); /* a warm-up longer than the run */
+        assert_true(plm__schedule_rate(1, i, 4, 10) < plm__schedule_rate(1, i - 1, 4, 10));
+    assert_true(fabsf(plm__schedule_rate(6e-4f, 0, 0, 1) - 6e-4f) < 1e-9f);
+    assert_true(fabsf(plm__schedule_rate(6e-4f, 99, 0, 100) - 6e-5f) < 1e-9f);
+    assert_true(plm__schedule_rate(1, 2, 50, 3) < 0.1f); /* a warm-up longer than the run */
 }
 
 static void an_observer_hears_every_update_and_may_stop_the_run(void **state)
@@ -187,7 +187,7 @@ static void an_observer_hears_every_update_and_may_stop_the_run(void **state)
         assert_int_equal(p->step, i + 1);
         assert_int_equal(p->steps, 10);
         assert_int_equal(p->evaluated, i == 3 || i == 7 || i == 9);
-        assert_true(p->learning_rate == (double)plm_schedule_rate(1e-2f, i, 2, 10));
+        assert_true(p->learning_rate == (double)plm__schedule_rate(1e-2f, i, 2, 10));
         assert_int_equal(p->used_bytes, result.measured_peak_bytes);
         assert_true(p->tokens_per_second > 0);
         assert_true(p->gradient_norm > 0);
@@ -363,14 +363,14 @@ static void a_sample_comes_after_a_run_and_is_the_same_again(void **state)
 static plm_status create(const plm_train_settings *settings)
 {
     plm_trainer *trainer = NULL;
-    plm_host_stats before = plm_host_stats_get();
+    plm_host_stats before = plm__host_stats_get();
     plm_status status = plm_trainer_create(settings, &trainer);
     if (status == PLM_OK) {
         plm_trainer_destroy(trainer);
     } else {
         assert_null(trainer);
-        assert_int_equal(plm_host_stats_get().live_count, before.live_count);
-        assert_int_equal(plm_host_stats_get().live_bytes, before.live_bytes);
+        assert_int_equal(plm__host_stats_get().live_count, before.live_count);
+        assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
     }
     return status;
 }
@@ -463,9 +463,9 @@ static void creating_a_trainer_survives_the_failure_of_every_allocation(void **s
     plm_train_settings settings = usual_settings(&file);
     for (int persistent = 0; persistent < 2; persistent++) {
         for (int64_t n = 1;; n++) {
-            plm_host_fail_at(n, persistent);
+            plm__host_fail_at(n, persistent);
             plm_status status = create(&settings);
-            bool fired = plm_host_fail_at(0, false);
+            bool fired = plm__host_fail_at(0, false);
             if (!fired) {
                 assert_ok(status);
                 assert_true(n > 20);

@@ -11,21 +11,21 @@
 
 #define SNAPSHOTS PLM_SOURCE_DIR "/tests/data/snapshots/"
 
-/* The decoded bytes of a file; to be freed with plm_text_fini. */
+/* The decoded bytes of a file; to be freed with plm__text_fini. */
 static inline plm_text read_plain(const char *path)
 {
     plm_text plain = {0};
     plm_stream stream;
-    assert_ok(plm_stream_open(path, &stream));
+    assert_ok(plm__stream_open(path, &stream));
     for (;;) {
-        assert_ok(plm_stream_fill(&stream, 1));
-        if (plm_stream_left(&stream) == 0)
+        assert_ok(plm__stream_fill(&stream, 1));
+        if (plm__stream_left(&stream) == 0)
             break;
-        plm_text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm_stream_left(&stream));
+        plm__text_add_bytes(&plain, (const char *)stream.next, (int64_t)plm__stream_left(&stream));
         stream.next = stream.end;
     }
-    plm_stream_close(&stream);
-    assert_ok(plm_text_status(&plain));
+    plm__stream_close(&stream);
+    assert_ok(plm__text_status(&plain));
     return plain;
 }
 

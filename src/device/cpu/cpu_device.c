@@ -33,7 +33,7 @@ static plm_status plm__cpu_workspace_none(plm_cpu *cpu, const plm_launch *launch
 /* `floats` for each thread. */
 static plm_status for_each_thread(const plm_cpu *cpu, int64_t floats, size_t *bytes)
 {
-    return plm_mul_bytes((size_t)floats * sizeof(float), (size_t)cpu->base.threads, bytes);
+    return plm__mul_bytes((size_t)floats * sizeof(float), (size_t)cpu->base.threads, bytes);
 }
 
 static plm_status plm__cpu_workspace_product(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
@@ -47,7 +47,7 @@ static plm_status plm__cpu_workspace_attention(plm_cpu *cpu, const plm_launch *l
                                                size_t *bytes)
 {
     int64_t width = launch->in[0].shape[2] / 3 / launch->attr.heads;
-    return for_each_thread(cpu, plm_attention_floats(width, plm_is_half(&launch->in[0])), bytes);
+    return for_each_thread(cpu, plm__attention_floats(width, plm__is_half(&launch->in[0])), bytes);
 }
 
 static plm_status plm__cpu_workspace_attention_grad(plm_cpu *cpu, const plm_launch *launch,
@@ -55,7 +55,7 @@ static plm_status plm__cpu_workspace_attention_grad(plm_cpu *cpu, const plm_laun
 {
     int64_t width = launch->in[1].shape[2] / 3 / launch->attr.heads;
     int64_t floats =
-        plm_attention_grad_floats(width, launch->in[1].shape[1], plm_is_half(&launch->in[1]));
+        plm__attention_grad_floats(width, launch->in[1].shape[1], plm__is_half(&launch->in[1]));
     return for_each_thread(cpu, floats, bytes);
 }
 
@@ -65,27 +65,27 @@ static plm_status plm__cpu_workspace_attention_plain(plm_cpu *cpu, const plm_lau
 {
     const plm_operand *packed = &launch->in[launch->kind != PLM_OP_ATTENTION_SCORES];
     int64_t width = packed->shape[2] / 3 / launch->attr.heads;
-    if (plm_is_half(packed))
-        return for_each_thread(cpu, plm_attention_plain_floats(width), bytes);
+    if (plm__is_half(packed))
+        return for_each_thread(cpu, plm__attention_plain_floats(width), bytes);
     return plm__cpu_workspace_none(cpu, launch, bytes);
 }
 
 static plm_status plm__cpu_workspace_rows(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
 {
-    plm_row_need need = plm_row_need_of(launch->kind);
+    plm_row_need need = plm__row_need_of(launch->kind);
     size_t rows = (size_t)need.shared + (size_t)need.each * (size_t)cpu->base.threads;
-    size_t row_bytes = (size_t)plm_row_floats(plm_operand_width(&launch->in[0])) * sizeof(float);
-    return plm_mul_bytes(plm_is_half(&launch->in[0]) ? rows : 0, row_bytes, bytes);
+    size_t row_bytes = (size_t)plm__row_floats(plm__operand_width(&launch->in[0])) * sizeof(float);
+    return plm__mul_bytes(plm__is_half(&launch->in[0]) ? rows : 0, row_bytes, bytes);
 }
 
 static plm_status plm__cpu_workspace_id_order(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)
 {
-    int64_t count = plm_operand_count(&launch->in[0]), vocabulary = launch->effect[0].shape[0];
-    if (!plm_is_half(&launch->effect[0]))
+    int64_t count = plm__operand_count(&launch->in[0]), vocabulary = launch->effect[0].shape[0];
+    if (!plm__is_half(&launch->effect[0]))
         return plm__cpu_workspace_none(cpu, launch, bytes);
     PLM_FAIL_IF(count > INT32_MAX, PLM_ERROR_OVERFLOW, "%s: %lld positions are too many to order",
                 plm__cpu_op_text(launch->kind), (long long)count);
-    return plm_mul_bytes((size_t)plm_id_order_words(count, vocabulary), sizeof(int32_t), bytes);
+    return plm__mul_bytes((size_t)plm__id_order_words(count, vocabulary), sizeof(int32_t), bytes);
 }
 
 static workspace_formula *const formulas[PLM_OP_COUNT] = {
@@ -178,7 +178,7 @@ static void destroy(plm_device *device)
 {
     plm_cpu *cpu = (plm_cpu *)device;
     plm__products_destroy(cpu->products);
-    plm_host_free(cpu);
+    plm__host_free(cpu);
 }
 
 static const plm_device_table cpu_table = {
@@ -204,9 +204,9 @@ plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes, plm_device *
     PLM_FAIL_IF(threads < 0 || threads > PLM_CPU_THREADS_MAX, PLM_ERROR_ARGUMENT,
                 "wanted 0 to %d threads, found %d", PLM_CPU_THREADS_MAX, threads);
     plm_cpu *cpu = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *cpu, &cpu));
+    PLM_TRY(plm__host_alloc(sizeof *cpu, &cpu));
     int32_t given =
-        threads > 0 ? threads : (int32_t)plm_min(omp_get_max_threads(), PLM_CPU_THREADS_MAX);
+        threads > 0 ? threads : (int32_t)plm__min(omp_get_max_threads(), PLM_CPU_THREADS_MAX);
     cpu->base =
         (plm_device){.table = &cpu_table, .usage = {.cap_bytes = cap_bytes}, .threads = given};
     cpu->kernels = plm__cpu_best_kernels();

@@ -26,7 +26,7 @@ static plm_status refuse(const plm_device *device, size_t bytes, size_t largest,
         PLM_ERROR_DEVICE_MEMORY, "out of memory on the cpu: wanted %s, %s: %s handed out, %s left",
         plm_size_format(bytes, asked), why, plm_size_format(usage->live_bytes, live),
         plm_size_format(largest, left));
-    plm_fail_oom(&(plm_oom_record){
+    plm__fail_oom(&(plm_oom_record){
         .asked_bytes = bytes,
         .rounded_bytes = bytes,
         .live_bytes = usage->live_bytes,
@@ -77,13 +77,13 @@ plm_status plm__cpu_reserve(plm_device *device, size_t bytes, void **region)
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), mapped_bytes, whole_bytes;
     PLM_FAIL_IF(bytes == 0 || bytes % PLM_GRANULE_BYTES != 0, PLM_ERROR_ARGUMENT,
                 "wanted a positive multiple of %zu bytes, found %zu", PLM_GRANULE_BYTES, bytes);
-    PLM_TRY(plm_round_up_bytes(bytes, page_bytes, &mapped_bytes));
-    PLM_TRY(plm_add_bytes(mapped_bytes, page_bytes, &whole_bytes));
+    PLM_TRY(plm__round_up_bytes(bytes, page_bytes, &mapped_bytes));
+    PLM_TRY(plm__add_bytes(mapped_bytes, page_bytes, &whole_bytes));
     size_t left = usage->cap_bytes ? usage->cap_bytes - usage->live_bytes : SIZE_MAX;
     if (bytes > left)
         return refuse(device, bytes, left, "over the cap");
     size_t available = SIZE_MAX; /* where the system does not say, the kernel has the last word */
-    if (plm_memory_available(&available) == PLM_OK)
+    if (plm__memory_available(&available) == PLM_OK)
         available &= ~(page_bytes - 1);
     if (whole_bytes > available) /* one page goes to the end that cannot be touched */
         return refuse(device, bytes, available > page_bytes ? available - page_bytes : 0,

@@ -105,11 +105,11 @@ static job linear(const plm_launch *launch)
 {
     const plm_operand *x = &launch->in[0], *bias = &launch->in[2];
     return (job){
-        .product = {.m = plm_operand_rows(x),
+        .product = {.m = plm__operand_rows(x),
                     .n = launch->in[1].shape[0],
-                    .k = plm_operand_width(x),
+                    .k = plm__operand_width(x),
                     .turned_b = true,
-                    .bias = !plm_operand_is_absent(bias),
+                    .bias = !plm__operand_is_absent(bias),
                     .type = x->dtype,
                     .result = launch->out[0].dtype},
         .a = x->data,
@@ -124,7 +124,7 @@ static job grad_input(const plm_launch *launch)
 {
     const plm_operand *dy = &launch->in[0], *weight = &launch->in[1];
     return (job){
-        .product = {.m = plm_operand_rows(dy),
+        .product = {.m = plm__operand_rows(dy),
                     .n = weight->shape[1],
                     .k = weight->shape[0],
                     .type = dy->dtype,
@@ -140,9 +140,9 @@ static job grad_weight(const plm_launch *launch)
 {
     const plm_operand *x = &launch->in[0], *dy = &launch->in[1];
     return (job){
-        .product = {.m = plm_operand_width(dy),
-                    .n = plm_operand_width(x),
-                    .k = plm_operand_rows(x),
+        .product = {.m = plm__operand_width(dy),
+                    .n = plm__operand_width(x),
+                    .k = plm__operand_rows(x),
                     .turned_a = true,
                     .add = launch->attr.accumulate,
                     .type = x->dtype,
@@ -236,7 +236,7 @@ static size_t size_in(dnnl_primitive_desc_t descriptor, dnnl_query_t what)
 /* The packed b stands at the front of the workspace. */
 static size_t packed_bytes(const descriptors *d)
 {
-    return d->packing ? plm_granules(size_in(d->product, dnnl_query_weights_md)) : 0;
+    return d->packing ? plm__granules(size_in(d->product, dnnl_query_weights_md)) : 0;
 }
 
 /* Behind it the scratchpad of both, which run one after the other. */
@@ -388,7 +388,7 @@ static plm_status prepare(plm_products *products, const job *wanted, void *works
     PLM_TRY(size_of(products, &wanted->product, &bytes));
     PLM_FAIL_IF(workspace_bytes < bytes || (bytes > 0 && !workspace), PLM_ERROR_ARGUMENT,
                 "a product wants %zu bytes of workspace, found %zu", bytes, workspace_bytes);
-    PLM_TRY(plm_host_alloc(sizeof *prepared, &prepared));
+    PLM_TRY(plm__host_alloc(sizeof *prepared, &prepared));
     plm_status status = describe(products, &wanted->product, &d);
     int before = use_threads(products->threads);
     if (status == PLM_OK)
@@ -423,7 +423,7 @@ void plm__products_forget(void *opaque)
         return;
     unbind(&prepared->packing);
     unbind(&prepared->product);
-    plm_host_free(prepared);
+    plm__host_free(prepared);
 }
 
 static plm_status execute(const plm_products *products, const plm_product *product,
@@ -475,16 +475,16 @@ static plm_status probe(plm_products *products)
     size_t bytes;
     float *memory = NULL;
     PLM_TRY(size_of(products, &product, &bytes));
-    PLM_TRY(plm_host_alloc(3 * sizeof(float) * PROBE * PROBE + bytes, &memory));
+    PLM_TRY(plm__host_alloc(3 * sizeof(float) * PROBE * PROBE + bytes, &memory));
     plm_status status = run_probe(products, &product, bytes, memory);
-    plm_host_free(memory);
+    plm__host_free(memory);
     return status;
 }
 
 plm_status plm__products_create(int32_t threads, plm_products **out)
 {
     plm_products *products = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *products, &products));
+    PLM_TRY(plm__host_alloc(sizeof *products, &products));
     products->threads = threads;
     products->has_bf16 = library_has(dnnl_cpu_isa_avx512_core_bf16);
     products->use_bf16 =
@@ -511,7 +511,7 @@ void plm__products_destroy(plm_products *products)
         dnnl_stream_destroy(products->stream);
     if (products->engine)
         dnnl_engine_destroy(products->engine);
-    plm_host_free(products);
+    plm__host_free(products);
 }
 
 size_t plm__products_overhead_bytes(const plm_products *products)

@@ -164,7 +164,7 @@ static plm_status match_extents(check *c, const char *word, int letters, const p
 
 static plm_status match_operand(check *c, const char *word, int letters, const plm_operand *operand)
 {
-    if (*word == '?' && plm_operand_is_absent(operand))
+    if (*word == '?' && plm__operand_is_absent(operand))
         return PLM_OK;
     char mark = 0;
     for (; strchr("?#!~", *word); word++, letters--)

@@ -16,15 +16,15 @@ static const char *const call_texts[PLM_FAULT_COUNT + 1] = {
         [PLM_FAULT_ANY] = "any",
 };
 
-const char *plm_fault_text(plm_fault_call call)
+const char *plm__fault_text(plm_fault_call call)
 {
     return call_texts[call];
 }
 
-bool plm_fault_at(plm_fault *fault, plm_fault_call kind, int64_t n, bool persistent)
+bool plm__fault_at(plm_fault *fault, plm_fault_call kind, int64_t n, bool persistent)
 {
     fault->kind = kind;
-    return plm_trip_set(&fault->trip, n, persistent);
+    return plm__trip_set(&fault->trip, n, persistent);
 }
 
 /* Counts a call; whether it is to fail. */
@@ -32,19 +32,19 @@ static bool fails(fault_device *device, plm_fault_call call)
 {
     plm_fault *fault = device->fault;
     fault->calls[call]++;
-    return (fault->kind == PLM_FAULT_ANY || fault->kind == call) && plm_trip_hit(&fault->trip);
+    return (fault->kind == PLM_FAULT_ANY || fault->kind == call) && plm__trip_hit(&fault->trip);
 }
 
 #define FAIL_ON_DEMAND(device, call)                                                               \
     PLM_FAIL_IF(fails(device, call), PLM_ERROR_DEVICE, "the %s device failed in '%s'",             \
-                (device)->inner->table->kind, plm_fault_text(call))
+                (device)->inner->table->kind, plm__fault_text(call))
 
 static void destroy(plm_device *base)
 {
     fault_device *device = (fault_device *)base;
     device->fault->devices--;
     plm_device_destroy(device->inner);
-    plm_host_free(device);
+    plm__host_free(device);
 }
 
 static plm_status refuse(const fault_device *device, size_t bytes)
@@ -53,7 +53,7 @@ static plm_status refuse(const fault_device *device, size_t bytes)
     plm_status status =
         plm_fail(PLM_ERROR_DEVICE_MEMORY, "out of memory on the %s: wanted %zu bytes, %zu are left",
                  device->inner->table->kind, bytes, device->fault->left_bytes);
-    plm_fail_oom(&(plm_oom_record){
+    plm__fail_oom(&(plm_oom_record){
         .asked_bytes = bytes,
         .rounded_bytes = bytes,
         .live_bytes = usage->live_bytes,
@@ -168,10 +168,10 @@ static const plm_device_table fault_table = {
     .has_dtype = has_dtype,
 };
 
-plm_status plm_device_create_fault(plm_device *inner, plm_fault *fault, plm_device **device)
+plm_status plm__device_create_fault(plm_device *inner, plm_fault *fault, plm_device **device)
 {
     fault_device *made = NULL;
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->table = fault_table;
     made->table.is_instrumented = inner->table->is_instrumented;
     made->base =

@@ -30,7 +30,7 @@ typedef enum plm_fault_call {
 } plm_fault_call;
 
 /* "reserve", "fence", ..., "any"; static. */
-const char *plm_fault_text(plm_fault_call call);
+const char *plm__fault_text(plm_fault_call call);
 
 /* What fails, and what was counted. All zero: nothing fails. */
 typedef struct plm_fault {
@@ -43,14 +43,14 @@ typedef struct plm_fault {
     int64_t prepared; /* and not forgotten */
 } plm_fault;
 
-/* Lets the n-th call of this kind from now fail; as plm_trip_set. */
-bool plm_fault_at(plm_fault *fault, plm_fault_call kind, int64_t n, bool persistent);
+/* Lets the n-th call of this kind from now fail; as plm__trip_set. */
+bool plm__fault_at(plm_fault *fault, plm_fault_call kind, int64_t n, bool persistent);
 
 /*
  * *device = `inner`, which it takes, behind `fault`, which is borrowed. A call that fails does not
  * reach the inner device. PLM_ERROR_HOST_MEMORY: `inner` is still the caller's.
  */
-PLM_MUST_USE plm_status plm_device_create_fault(plm_device *inner, plm_fault *fault,
-                                                plm_device **device);
+PLM_MUST_USE plm_status plm__device_create_fault(plm_device *inner, plm_fault *fault,
+                                                 plm_device **device);
 
 #endif

@@ -62,10 +62,10 @@ static plm_status plm__cuda_workspace_attention_grad(const plm_launch *launch, s
 {
     size_t queries, rows;
     int64_t row_count = launch->in[1].shape[0] * launch->in[1].shape[1] * launch->attr.heads;
-    PLM_TRY(plm_mul_bytes((size_t)elements_of(&launch->in[1]) / 3, sizeof(float), &queries));
-    PLM_TRY(plm_mul_bytes((size_t)row_count, sizeof(float), &rows));
-    PLM_TRY(plm_add_bytes(queries, rows, &queries));
-    return plm_add_bytes(queries, GRAPH_BYTES, bytes);
+    PLM_TRY(plm__mul_bytes((size_t)elements_of(&launch->in[1]) / 3, sizeof(float), &queries));
+    PLM_TRY(plm__mul_bytes((size_t)row_count, sizeof(float), &rows));
+    PLM_TRY(plm__add_bytes(queries, rows, &queries));
+    return plm__add_bytes(queries, GRAPH_BYTES, bytes);
 }
 
 /* Sums over rows in a fixed order: each block of threads sums its rows in fp32, then one sums those
@@ -76,7 +76,7 @@ static plm_status for_each_part(const plm_operand *rows, size_t sums, size_t *by
     int64_t parts = width > 0 ? parts_of(elements_of(rows) / width, PARTIAL_ROWS) : 0;
     if (parts > PARTIALS_MAX)
         parts = PARTIALS_MAX;
-    PLM_TRY(plm_mul_bytes((size_t)parts * sums * sizeof(float), (size_t)width, bytes));
+    PLM_TRY(plm__mul_bytes((size_t)parts * sums * sizeof(float), (size_t)width, bytes));
     return PLM_OK;
 }
 
@@ -97,9 +97,9 @@ static plm_status plm__cuda_workspace_sort(const plm_launch *launch, size_t *byt
 {
     size_t words, counts;
     int64_t count = elements_of(&launch->in[0]), tiles = parts_of(count, SORT_TILE);
-    PLM_TRY(plm_mul_bytes((size_t)count, SORT_WORDS * sizeof(int32_t), &words));
-    PLM_TRY(plm_mul_bytes((size_t)tiles + 1, SORT_DIGITS * sizeof(int32_t), &counts));
-    return plm_add_bytes(words, counts, bytes);
+    PLM_TRY(plm__mul_bytes((size_t)count, SORT_WORDS * sizeof(int32_t), &words));
+    PLM_TRY(plm__mul_bytes((size_t)tiles + 1, SORT_DIGITS * sizeof(int32_t), &counts));
+    return plm__add_bytes(words, counts, bytes);
 }
 
 /* The sum of squares of each chunk in double: chunks are added in their order. */
@@ -108,7 +108,7 @@ static plm_status plm__cuda_workspace_chunks(const plm_launch *launch, size_t *b
     size_t chunks = 0;
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
         chunks += (size_t)parts_of(elements_of(&launch->in[i]), PLM_NORM_CHUNK);
-    return plm_mul_bytes(chunks, sizeof(double), bytes);
+    return plm__mul_bytes(chunks, sizeof(double), bytes);
 }
 
 static plm_status (*const formulas[PLM_OP_COUNT])(const plm_launch *launch, size_t *bytes) = {

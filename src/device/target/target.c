@@ -25,7 +25,7 @@ static plm_status refuse(const plm_device *device, const char *what)
 
 static void destroy(plm_device *device)
 {
-    plm_host_free(device);
+    plm__host_free(device);
 }
 
 static plm_status reserve(plm_device *device, size_t bytes, void **region)
@@ -144,7 +144,7 @@ plm_status plm_device_create_target(const plm_device_profile *profile, plm_devic
     target_device *made = NULL;
     if (profile->kind == PLM_DEVICE_CPU)
         return create_cpu(profile, device);
-    PLM_TRY(plm_host_alloc(sizeof *made, &made));
+    PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->profile = *profile;
     made->base = (plm_device){.table = &target_table,
                               .usage = {.cap_bytes = profile->memory_bytes},

@@ -29,7 +29,7 @@ static void turn(const float *from, int64_t row, int64_t rows, int64_t columns, 
                  float *to)
 {
     int64_t padded = (rows + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
-    plm_turn(from, row, rows, columns, scale, to, PLM_TILE);
+    plm__turn(from, row, rows, columns, scale, to, PLM_TILE);
     for (int64_t c = 0; padded > rows && c < columns; c++)
         for (int64_t r = rows; r < padded; r++)
             to[c * PLM_TILE + r] = 0.0f;
@@ -61,13 +61,13 @@ static void absorb(running *run, float *tile, int64_t keys, int64_t queries)
             top[i] = tile[j * PLM_TILE + i] > top[i] ? tile[j * PLM_TILE + i] : top[i];
 #pragma omp simd
     for (int64_t i = 0; i < queries; i++) {
-        run->fade[i] = plm_exp(run->top[i] - top[i]);
+        run->fade[i] = plm__exp(run->top[i] - top[i]);
         sum[i] = run->sum[i] * run->fade[i];
     }
     for (int64_t j = 0; j < keys; j++)
 #pragma omp simd
         for (int64_t i = 0; i < queries; i++) {
-            float p = plm_exp(tile[j * PLM_TILE + i] - top[i]);
+            float p = plm__exp(tile[j * PLM_TILE + i] - top[i]);
             tile[j * PLM_TILE + i] = p;
             sum[i] += p;
         }
@@ -99,8 +99,8 @@ static void attend_tile(const plm_attention_shape *s, const plm_operand *qkv, in
     absorb(run, room->tile, keys, queries);
     if (!opens)
         scale_rows(out, count, s->head_width, run->fade);
-    plm_block v = plm_block_values(qkv, values_at, 3 * s->width, keys, s->head_width, room->rows,
-                                   s->head_width);
+    plm_block v = plm__block_values(qkv, values_at, 3 * s->width, keys, s->head_width, room->rows,
+                                    s->head_width);
     plm_small_product(count, s->head_width, keys, (plm_view){room->tile, 1, PLM_TILE}, v.data,
                       v.row, out.data, out.row, !opens);
 }
@@ -109,7 +109,7 @@ static void attend_tile(const plm_attention_shape *s, const plm_operand *qkv, in
 static void attend(const plm_attention_shape *s, const plm_operand *qkv, int64_t q, int64_t k,
                    int64_t v, int64_t first, plm_result out, float *lse, const rooms *room)
 {
-    int64_t count = plm_min(PLM_TILE, s->positions - first), width = s->head_width;
+    int64_t count = plm__min(PLM_TILE, s->positions - first), width = s->head_width;
     int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
     int64_t end = s->causal ? first + count : s->positions, row = 3 * s->width;
     running run;
@@ -117,11 +117,11 @@ static void attend(const plm_attention_shape *s, const plm_operand *qkv, int64_t
         run.top[i] = -INFINITY;
         run.sum[i] = 0.0f;
     }
-    plm_block rows = plm_block_values(qkv, q + first * row, row, count, width, room->rows, width);
+    plm_block rows = plm__block_values(qkv, q + first * row, row, count, width, room->rows, width);
     turn(rows.data, rows.row, count, width, s->scale, room->turned);
     for (int64_t j = 0; j < end; j += PLM_TILE) {
-        int64_t keys = plm_min(PLM_TILE, end - j);
-        rows = plm_block_values(qkv, k + j * row, row, keys, width, room->rows, width);
+        int64_t keys = plm__min(PLM_TILE, end - j);
+        rows = plm__block_values(qkv, k + j * row, row, keys, width, room->rows, width);
         plm_small_product(keys, queries, width, (plm_view){rows.data, rows.row, 1}, room->turned,
                           PLM_TILE, room->tile, PLM_TILE, false);
         if (s->causal && j == first)
@@ -137,26 +137,27 @@ static void attend(const plm_attention_shape *s, const plm_operand *qkv, int64_t
 
 void KERNEL(attention)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[0]);
+    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[0]);
     const plm_operand *qkv = &launch->in[0], *out = &launch->out[0]; /* [B,T,3C], [B,T,C] */
     float *lse = launch->out[1].data;                                /* [B,H,T] */
     int64_t blocks = (s.positions + PLM_TILE - 1) / PLM_TILE,
             block_floats = PLM_TILE * s.head_width;
-    bool half = plm_is_half(qkv);
+    bool half = plm__is_half(qkv);
     /* The longest blocks of queries first, so that the threads end together. */
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t task = 0; task < s.batch * s.heads * blocks; task++) {
         int64_t head = task % (s.batch * s.heads), b = head / s.heads, h = head % s.heads;
         int64_t first = (blocks - 1 - task / (s.batch * s.heads)) * PLM_TILE;
-        int64_t at = plm_plain_at(&s, b, h) + first * s.width;
+        int64_t at = plm__plain_at(&s, b, h) + first * s.width;
         float *scratch = (float *)launch->workspace +
-                         omp_get_thread_num() * plm_attention_floats(s.head_width, half);
+                         omp_get_thread_num() * plm__attention_floats(s.head_width, half);
         float *rows = scratch + block_floats + PLM_TILE * PLM_TILE;
         rooms room = {scratch, scratch + block_floats, rows, half ? rows + block_floats : NULL};
-        plm_result made = plm_block_place(out, at, s.width, room.out, s.head_width);
-        attend(&s, qkv, plm_packed_at(&s, b, h, 0), plm_packed_at(&s, b, h, 1),
-               plm_packed_at(&s, b, h, 2), first, made, lse + head * s.positions + first, &room);
-        plm_block_put(out, at, s.width, plm_min(PLM_TILE, s.positions - first), s.head_width, made);
+        plm_result made = plm__block_place(out, at, s.width, room.out, s.head_width);
+        attend(&s, qkv, plm__packed_at(&s, b, h, 0), plm__packed_at(&s, b, h, 1),
+               plm__packed_at(&s, b, h, 2), first, made, lse + head * s.positions + first, &room);
+        plm__block_put(out, at, s.width, plm__min(PLM_TILE, s.positions - first), s.head_width,
+                       made);
     }
 }
 
@@ -195,7 +196,7 @@ static void probabilities(float *probs, float *dscores, const float *lse, const 
         float *p = probs + j * PLM_TILE, *ds = dscores + j * PLM_TILE;
 #pragma omp simd
         for (int64_t i = 0; i < queries; i++) {
-            p[i] = plm_exp(p[i] - lse[i]);
+            p[i] = plm__exp(p[i] - lse[i]);
             ds[i] = p[i] * (ds[i] - delta[i]) * scale;
         }
     }
@@ -221,7 +222,8 @@ static void grad_products(const plm_attention_shape *s, const grad_head *head, p
 static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64_t i, int64_t j,
                       bool opens_keys)
 {
-    int64_t count = plm_min(PLM_TILE, s->positions - i), keys = plm_min(PLM_TILE, s->positions - j);
+    int64_t count = plm__min(PLM_TILE, s->positions - i),
+            keys = plm__min(PLM_TILE, s->positions - j);
     int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
     int64_t width = s->head_width, row = 3 * s->width;
     float lse[PLM_TILE] = {0}, delta[PLM_TILE] = {0};
@@ -229,9 +231,9 @@ static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64
     memcpy(delta, head->delta + i, (size_t)count * sizeof *delta);
 
     plm_block k =
-        plm_block_values(head->qkv, head->k + j * row, row, keys, width, head->room_k, width);
+        plm__block_values(head->qkv, head->k + j * row, row, keys, width, head->room_k, width);
     plm_block v =
-        plm_block_values(head->qkv, head->v + j * row, row, keys, width, head->room_v, width);
+        plm__block_values(head->qkv, head->v + j * row, row, keys, width, head->room_v, width);
     plm_small_product(keys, queries, width, (plm_view){k.data, k.row, 1}, head->turned_q, PLM_TILE,
                       head->probs, PLM_TILE, false);
     plm_small_product(keys, queries, width, (plm_view){v.data, v.row, 1}, head->turned_dout,
@@ -245,17 +247,17 @@ static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64
 /* A block of queries against all keys that it sees. */
 static void grad_queries(const plm_attention_shape *s, grad_head *head, int64_t i)
 {
-    int64_t count = plm_min(PLM_TILE, s->positions - i), width = s->head_width, row = 3 * s->width;
+    int64_t count = plm__min(PLM_TILE, s->positions - i), width = s->head_width, row = 3 * s->width;
     int64_t q = head->q + i * row, end = s->causal ? i + count : s->positions;
-    head->q_rows = plm_block_values(head->qkv, q, row, count, width, head->room_q, width);
-    head->dout_rows = plm_block_values(head->dout, head->plain + i * s->width, s->width, count,
-                                       width, head->room_dout, width);
-    head->dq = plm_block_place(head->dqkv, q, row, head->room_dq, width);
+    head->q_rows = plm__block_values(head->qkv, q, row, count, width, head->room_q, width);
+    head->dout_rows = plm__block_values(head->dout, head->plain + i * s->width, s->width, count,
+                                        width, head->room_dout, width);
+    head->dq = plm__block_place(head->dqkv, q, row, head->room_dq, width);
     turn(head->q_rows.data, head->q_rows.row, count, width, s->scale, head->turned_q);
     turn(head->dout_rows.data, head->dout_rows.row, count, width, 1.0f, head->turned_dout);
     for (int64_t j = 0; j < end; j += PLM_TILE)
         grad_tile(s, head, i, j, s->causal ? i == j : i == 0);
-    plm_block_put(head->dqkv, q, row, count, width, head->dq);
+    plm__block_put(head->dqkv, q, row, count, width, head->dq);
 }
 
 /* delta_i = dout_i out_i */
@@ -263,11 +265,11 @@ static void find_delta(const plm_attention_shape *s, const grad_head *head)
 {
     int64_t width = s->head_width;
     for (int64_t i = 0; i < s->positions; i += PLM_TILE) {
-        int64_t count = plm_min(PLM_TILE, s->positions - i), at = head->plain + i * s->width;
+        int64_t count = plm__min(PLM_TILE, s->positions - i), at = head->plain + i * s->width;
         plm_block dout =
-            plm_block_values(head->dout, at, s->width, count, width, head->room_dout, width);
+            plm__block_values(head->dout, at, s->width, count, width, head->room_dout, width);
         plm_block out =
-            plm_block_values(head->out, at, s->width, count, width, head->room_k, width);
+            plm__block_values(head->out, at, s->width, count, width, head->room_k, width);
         row_products(dout, out, count, width, head->delta + i);
     }
 }
@@ -278,8 +280,8 @@ static void grad_one_head(const plm_attention_shape *s, grad_head *head)
     find_delta(s, head);
     for (int64_t i = 0; i < s->positions; i += PLM_TILE)
         grad_queries(s, head, i);
-    plm_block_put(head->dqkv, head->k, row, s->positions, s->head_width, head->dk);
-    plm_block_put(head->dqkv, head->v, row, s->positions, s->head_width, head->dv);
+    plm__block_put(head->dqkv, head->k, row, s->positions, s->head_width, head->dk);
+    plm__block_put(head->dqkv, head->v, row, s->positions, s->head_width, head->dv);
 }
 
 /* Lays out a thread's workspace; without 16-bit tensors it ends behind delta. */
@@ -287,7 +289,7 @@ static void place_rooms(const plm_attention_shape *s, grad_head *head, float *sc
 {
     int64_t block = PLM_TILE * s->head_width, square = PLM_TILE * PLM_TILE;
     int64_t rounded = (s->positions + PLM_TILE - 1) / PLM_TILE * PLM_TILE;
-    bool half = plm_is_half(head->qkv);
+    bool half = plm__is_half(head->qkv);
     float *first = scratch + 2 * block + 2 * square + rounded;
     head->turned_q = scratch;
     head->turned_dout = scratch + block;
@@ -301,16 +303,16 @@ static void place_rooms(const plm_attention_shape *s, grad_head *head, float *sc
     head->room_dq = half ? first + 4 * block : NULL;
     float *dk = half ? first + 5 * block : NULL;
     float *dv = half ? dk + rounded * s->head_width : NULL;
-    head->dk = plm_block_place(head->dqkv, head->k, 3 * s->width, dk, s->head_width);
-    head->dv = plm_block_place(head->dqkv, head->v, 3 * s->width, dv, s->head_width);
+    head->dk = plm__block_place(head->dqkv, head->k, 3 * s->width, dk, s->head_width);
+    head->dv = plm__block_place(head->dqkv, head->v, 3 * s->width, dv, s->head_width);
 }
 
 void KERNEL(attention_grad)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
     const float *lse = launch->in[3].data; /* [B,H,T] */
     int64_t floats =
-        plm_attention_grad_floats(s.head_width, s.positions, plm_is_half(&launch->in[1]));
+        plm__attention_grad_floats(s.head_width, s.positions, plm__is_half(&launch->in[1]));
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t task = 0; task < s.batch * s.heads; task++) {
         int64_t b = task / s.heads, h = task % s.heads;
@@ -319,10 +321,10 @@ void KERNEL(attention_grad)(const plm_launch *launch, int threads)
             .qkv = &launch->in[1],   /* [B,T,3C] */
             .out = &launch->in[2],   /* [B,T,C] */
             .dqkv = &launch->out[0], /* [B,T,3C] */
-            .q = plm_packed_at(&s, b, h, 0),
-            .k = plm_packed_at(&s, b, h, 1),
-            .v = plm_packed_at(&s, b, h, 2),
-            .plain = plm_plain_at(&s, b, h),
+            .q = plm__packed_at(&s, b, h, 0),
+            .k = plm__packed_at(&s, b, h, 1),
+            .v = plm__packed_at(&s, b, h, 2),
+            .plain = plm__plain_at(&s, b, h),
             .lse = lse + task * s.positions,
         };
         place_rooms(&s, &head, (float *)launch->workspace + omp_get_thread_num() * floats);

@@ -23,8 +23,8 @@ static void product_of_rows(int64_t m, int64_t n, int64_t columns, plm_block a, 
 {
     float turned[BLOCK * BLOCK];
     for (int64_t d = 0; d < columns; d += BLOCK) {
-        int64_t depth = plm_min(BLOCK, columns - d);
-        plm_turn(b.data + d, b.row, n, depth, 1.0f, turned, BLOCK);
+        int64_t depth = plm__min(BLOCK, columns - d);
+        plm__turn(b.data + d, b.row, n, depth, 1.0f, turned, BLOCK);
         plm_small_product(m, n, depth, (plm_view){a.data + d, a.row, 1}, turned, BLOCK, out.data,
                           out.row, d > 0);
     }
@@ -50,7 +50,7 @@ static rooms rooms_of(const plm_launch *launch, int64_t head_width)
     float *first = launch->workspace;
     if (!first)
         return (rooms){0};
-    first += omp_get_thread_num() * plm_attention_plain_floats(head_width);
+    first += omp_get_thread_num() * plm__attention_plain_floats(head_width);
     return (rooms){first, first + BLOCK * BLOCK, first + BLOCK * (BLOCK + head_width)};
 }
 
@@ -66,11 +66,11 @@ typedef struct scoring {
 static void fill(const plm_operand *out, int64_t at, int64_t count, float value, float *room)
 {
     for (int64_t piece; count > 0; at += piece, count -= piece) {
-        piece = plm_min(BLOCK * BLOCK, count);
-        float *to = plm_place(out, at, room);
+        piece = plm__min(BLOCK * BLOCK, count);
+        float *to = plm__place(out, at, room);
         for (int64_t i = 0; i < piece; i++)
             to[i] = value;
-        plm_put(out, at, piece, to);
+        plm__put(out, at, piece, to);
     }
 }
 
@@ -79,16 +79,16 @@ static void fill(const plm_operand *out, int64_t at, int64_t count, float value,
 static void score_block(const plm_attention_shape *s, const scoring *job, plm_block a, int64_t rows,
                         int64_t first, int64_t j, int64_t at, const rooms *room)
 {
-    int64_t b_row = 3 * s->width, keys = plm_min(BLOCK, s->positions - j);
-    plm_block b = plm_block_values(job->b, job->b_at + j * b_row, b_row, keys, s->head_width,
-                                   room->more, s->head_width);
-    plm_result out = plm_block_place(job->out, at, s->positions, room->square, BLOCK);
+    int64_t b_row = 3 * s->width, keys = plm__min(BLOCK, s->positions - j);
+    plm_block b = plm__block_values(job->b, job->b_at + j * b_row, b_row, keys, s->head_width,
+                                    room->more, s->head_width);
+    plm_result out = plm__block_place(job->out, at, s->positions, room->square, BLOCK);
     product_of_rows(rows, keys, s->head_width, a, b, out);
     scale_block(out, rows, keys, job->scale);
     for (int64_t i = 0; s->causal && j == first && i < rows; i++)
         for (int64_t key = i + 1; key < keys; key++)
             out.data[i * out.row + key] = job->masked;
-    plm_block_put(job->out, at, s->positions, rows, keys, out);
+    plm__block_put(job->out, at, s->positions, rows, keys, out);
 }
 
 /* The strip [rows, T] of a head's scores from row `first` on: scale a_i b_j, `masked` right of the
@@ -96,11 +96,11 @@ static void score_block(const plm_attention_shape *s, const scoring *job, plm_bl
 static void score_strip(const plm_attention_shape *s, const scoring *job, int64_t head,
                         int64_t first, const rooms *room)
 {
-    int64_t rows = plm_min(BLOCK, s->positions - first);
+    int64_t rows = plm__min(BLOCK, s->positions - first);
     int64_t end = s->causal ? first + rows : s->positions;
     int64_t strip = (head * s->positions + first) * s->positions;
-    plm_block a = plm_block_values(job->a, job->a_at + first * job->a_row, job->a_row, rows,
-                                   s->head_width, room->rows, s->head_width);
+    plm_block a = plm__block_values(job->a, job->a_at + first * job->a_row, job->a_row, rows,
+                                    s->head_width, room->rows, s->head_width);
     for (int64_t j = 0; j < end; j += BLOCK)
         score_block(s, job, a, rows, first, j, strip + j, room);
     for (int64_t i = 0; i < rows; i++)
@@ -110,7 +110,7 @@ static void score_strip(const plm_attention_shape *s, const scoring *job, int64_
 
 void KERNEL(attention_scores)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[0]);
+    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[0]);
 #pragma omp parallel for num_threads(threads) schedule(dynamic) collapse(2)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         for (int64_t i = 0; i < s.positions; i += BLOCK) {
@@ -119,8 +119,8 @@ void KERNEL(attention_scores)(const plm_launch *launch, int threads)
             scoring job = {
                 .a = &launch->in[0], /* [B,T,3C] */
                 .b = &launch->in[0],
-                .a_at = plm_packed_at(&s, b, h, 0),
-                .b_at = plm_packed_at(&s, b, h, 1),
+                .a_at = plm__packed_at(&s, b, h, 0),
+                .b_at = plm__packed_at(&s, b, h, 1),
                 .a_row = 3 * s.width,
                 .scale = s.scale,
                 .masked = -INFINITY,
@@ -133,7 +133,7 @@ void KERNEL(attention_scores)(const plm_launch *launch, int threads)
 /* dprobs = dout v^T */
 void KERNEL(attention_grad_probs)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
 #pragma omp parallel for num_threads(threads) schedule(dynamic) collapse(2)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         for (int64_t i = 0; i < s.positions; i += BLOCK) {
@@ -142,8 +142,8 @@ void KERNEL(attention_grad_probs)(const plm_launch *launch, int threads)
             scoring job = {
                 .a = &launch->in[0], /* [B,T,C] */
                 .b = &launch->in[1], /* [B,T,3C] */
-                .a_at = plm_plain_at(&s, b, h),
-                .b_at = plm_packed_at(&s, b, h, 2),
+                .a_at = plm__plain_at(&s, b, h),
+                .b_at = plm__packed_at(&s, b, h, 2),
                 .a_row = s.width,
                 .scale = 1.0f,
                 .masked = 0.0f,
@@ -167,19 +167,20 @@ typedef struct weighing {
 static void weigh(const plm_attention_shape *s, const weighing *job, int64_t i, int64_t begin,
                   int64_t end, const rooms *room, plm_result out)
 {
-    int64_t count = plm_min(BLOCK, s->positions - i), row = s->positions;
-    int64_t step = plm_is_half(job->square) ? BLOCK : end - begin;
+    int64_t count = plm__min(BLOCK, s->positions - i), row = s->positions;
+    int64_t step = plm__is_half(job->square) ? BLOCK : end - begin;
     for (int64_t j = begin; j < end; j += step) {
-        int64_t depth = plm_min(step, end - j);
-        plm_block square = job->turned ? plm_block_values(job->square, job->square_at + j * row + i,
-                                                          row, depth, count, room->square, BLOCK)
-                                       : plm_block_values(job->square, job->square_at + i * row + j,
-                                                          row, count, depth, room->square, BLOCK);
+        int64_t depth = plm__min(step, end - j);
+        plm_block square = job->turned
+                               ? plm__block_values(job->square, job->square_at + j * row + i, row,
+                                                   depth, count, room->square, BLOCK)
+                               : plm__block_values(job->square, job->square_at + i * row + j, row,
+                                                   count, depth, room->square, BLOCK);
         plm_view view = job->turned ? (plm_view){square.data, 1, square.row}
                                     : (plm_view){square.data, square.row, 1};
         plm_block rows =
-            plm_block_values(job->rows, job->rows_at + j * job->rows_row, job->rows_row, depth,
-                             s->head_width, room->rows, s->head_width);
+            plm__block_values(job->rows, job->rows_at + j * job->rows_row, job->rows_row, depth,
+                              s->head_width, room->rows, s->head_width);
         plm_small_product(count, s->head_width, depth, view, rows.data, rows.row, out.data, out.row,
                           j > begin);
     }
@@ -187,25 +188,25 @@ static void weigh(const plm_attention_shape *s, const weighing *job, int64_t i, 
 
 void KERNEL(attention_apply)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
     const plm_operand *out = &launch->out[0]; /* [B,T,C] */
 #pragma omp parallel for num_threads(threads) schedule(dynamic) collapse(2)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         for (int64_t i = 0; i < s.positions; i += BLOCK) {
             int64_t b = head / s.heads, h = head % s.heads;
-            int64_t rows = plm_min(BLOCK, s.positions - i);
-            int64_t at = plm_plain_at(&s, b, h) + i * s.width;
+            int64_t rows = plm__min(BLOCK, s.positions - i);
+            int64_t at = plm__plain_at(&s, b, h) + i * s.width;
             rooms room = rooms_of(launch, s.head_width);
             weighing job = {
                 .square = &launch->in[0],
                 .rows = &launch->in[1], /* [B,T,3C] */
                 .square_at = head * s.positions * s.positions,
-                .rows_at = plm_packed_at(&s, b, h, 2),
+                .rows_at = plm__packed_at(&s, b, h, 2),
                 .rows_row = 3 * s.width,
             };
-            plm_result made = plm_block_place(out, at, s.width, room.more, s.head_width);
+            plm_result made = plm__block_place(out, at, s.width, room.more, s.head_width);
             weigh(&s, &job, i, 0, s.causal ? i + rows : s.positions, &room, made);
-            plm_block_put(out, at, s.width, rows, s.head_width, made);
+            plm__block_put(out, at, s.width, rows, s.head_width, made);
         }
 }
 
@@ -215,14 +216,14 @@ static void grad_part(const plm_attention_shape *s, const weighing *job, const p
 {
     int64_t row = 3 * s->width;
     for (int64_t block = 0; block < s->positions; block += BLOCK) {
-        int64_t count = plm_min(BLOCK, s->positions - block), here = at + block * row;
+        int64_t count = plm__min(BLOCK, s->positions - block), here = at + block * row;
         /* As queries, they see the keys up to `end`; as keys, the queries from `begin` see them. */
         int64_t end = s->causal && !job->turned ? block + count : s->positions;
         int64_t begin = s->causal && job->turned ? block : 0;
-        plm_result made = plm_block_place(dqkv, here, row, room->more, s->head_width);
+        plm_result made = plm__block_place(dqkv, here, row, room->more, s->head_width);
         weigh(s, job, block, begin, end, room, made);
         scale_block(made, count, s->head_width, scale);
-        plm_block_put(dqkv, here, row, count, s->head_width, made);
+        plm__block_put(dqkv, here, row, count, s->head_width, made);
     }
 }
 
@@ -234,19 +235,19 @@ static void grad_qkv_head(const plm_attention_shape *s, const plm_launch *launch
     const plm_operand *dqkv = &launch->out[0];                            /* [B,T,3C] */
     int64_t b = head / s->heads, h = head % s->heads, row = 3 * s->width;
     int64_t square = head * s->positions * s->positions;
-    int64_t q = plm_packed_at(s, b, h, 0), k = plm_packed_at(s, b, h, 1);
+    int64_t q = plm__packed_at(s, b, h, 0), k = plm__packed_at(s, b, h, 1);
     rooms room = rooms_of(launch, s->head_width);
     weighing of_q = {dscores, qkv, square, k, row, false};
     weighing of_k = {dscores, qkv, square, q, row, true};
-    weighing of_v = {probs, dout, square, plm_plain_at(s, b, h), s->width, true};
+    weighing of_v = {probs, dout, square, plm__plain_at(s, b, h), s->width, true};
     grad_part(s, &of_q, dqkv, q, s->scale, &room);
     grad_part(s, &of_k, dqkv, k, s->scale, &room);
-    grad_part(s, &of_v, dqkv, plm_packed_at(s, b, h, 2), 1.0f, &room);
+    grad_part(s, &of_v, dqkv, plm__packed_at(s, b, h, 2), 1.0f, &room);
 }
 
 void KERNEL(attention_grad_qkv)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm_attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         grad_qkv_head(&s, launch, head);

@@ -17,8 +17,8 @@ typedef struct plm_attention_shape {
 } plm_attention_shape;
 
 /* From the operand [B,T,3C]. */
-static inline plm_attention_shape plm_attention_shape_of(const plm_launch *launch,
-                                                         const plm_operand *packed)
+static inline plm_attention_shape plm__attention_shape_of(const plm_launch *launch,
+                                                          const plm_operand *packed)
 {
     int64_t width = packed->shape[2] / 3, heads = launch->attr.heads;
     return (plm_attention_shape){
@@ -33,13 +33,13 @@ static inline plm_attention_shape plm_attention_shape_of(const plm_launch *launc
 }
 
 /* Offset in [B,T,3C] of position 0 of a head's queries (part 0), keys (1) or values (2). */
-static inline int64_t plm_packed_at(const plm_attention_shape *s, int64_t b, int64_t h, int part)
+static inline int64_t plm__packed_at(const plm_attention_shape *s, int64_t b, int64_t h, int part)
 {
     return b * s->positions * 3 * s->width + part * s->width + h * s->head_width;
 }
 
 /* Offset in [B,T,C] of position 0 of a head. */
-static inline int64_t plm_plain_at(const plm_attention_shape *s, int64_t b, int64_t h)
+static inline int64_t plm__plain_at(const plm_attention_shape *s, int64_t b, int64_t h)
 {
     return b * s->positions * s->width + h * s->head_width;
 }

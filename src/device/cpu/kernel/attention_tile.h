@@ -14,7 +14,7 @@ enum { PLM_TILE = 64 };
 
 /* Floats a thread, forward: queries turned [D,64], scores [64,64]; of 16-bit tensors queries, keys
  * or values, and the output [64,D] too. A multiple of 16. */
-static inline int64_t plm_attention_floats(int64_t head_width, bool half)
+static inline int64_t plm__attention_floats(int64_t head_width, bool half)
 {
     return PLM_TILE * head_width * (half ? 3 : 1) + PLM_TILE * PLM_TILE;
 }
@@ -23,7 +23,7 @@ static inline int64_t plm_attention_floats(int64_t head_width, bool half)
  * gradients [64,64], delta [T rounded up]; of 16-bit tensors queries, output gradients, keys,
  * values and the queries' gradients [64,D], and the gradients of keys and values [T,D], rounded up
  * too. A multiple of 16. */
-static inline int64_t plm_attention_grad_floats(int64_t head_width, int64_t positions, bool half)
+static inline int64_t plm__attention_grad_floats(int64_t head_width, int64_t positions, bool half)
 {
     int64_t rounded = (positions + PLM_TILE - 1) / PLM_TILE * PLM_TILE;
     int64_t plain = 2 * PLM_TILE * head_width + 2 * PLM_TILE * PLM_TILE + rounded;
@@ -32,7 +32,7 @@ static inline int64_t plm_attention_grad_floats(int64_t head_width, int64_t posi
 
 /* Floats a thread of plain attention with 16-bit tensors: a tile [64,64] of a tensor [T,T], and two
  * blocks of rows [64,D]. A multiple of 16. */
-static inline int64_t plm_attention_plain_floats(int64_t head_width)
+static inline int64_t plm__attention_plain_floats(int64_t head_width)
 {
     return PLM_TILE * (PLM_TILE + 2 * head_width);
 }

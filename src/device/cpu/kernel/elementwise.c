@@ -13,14 +13,14 @@ typedef void two_inputs(const float *a, const float *b, float *out, int64_t coun
 static void map_one(const plm_launch *launch, int threads, one_input *chunk)
 {
     const plm_operand *x = &launch->in[0], *out = &launch->out[0]; /* any shape */
-    int64_t elements = plm_operand_count(x);
+    int64_t elements = plm__operand_count(x);
 #pragma omp parallel for num_threads(threads) if (elements > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < elements; i += PLM_CHUNK) {
         float room[PLM_CHUNK];
-        int64_t count = plm_min(PLM_CHUNK, elements - i);
-        float *to = plm_place(out, i, room);
-        chunk(plm_values(x, i, count, room), to, count);
-        plm_put(out, i, count, to);
+        int64_t count = plm__min(PLM_CHUNK, elements - i);
+        float *to = plm__place(out, i, room);
+        chunk(plm__values(x, i, count, room), to, count);
+        plm__put(out, i, count, to);
     }
 }
 
@@ -28,14 +28,14 @@ static void map_one(const plm_launch *launch, int threads, one_input *chunk)
 static void map_two(const plm_launch *launch, int threads, two_inputs *chunk)
 {
     const plm_operand *a = &launch->in[0], *b = &launch->in[1], *out = &launch->out[0];
-    int64_t elements = plm_operand_count(a); /* any shape, all the same */
+    int64_t elements = plm__operand_count(a); /* any shape, all the same */
 #pragma omp parallel for num_threads(threads) if (elements > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < elements; i += PLM_CHUNK) {
         float room[PLM_CHUNK], room_b[PLM_CHUNK];
-        int64_t count = plm_min(PLM_CHUNK, elements - i);
-        float *to = plm_place(out, i, room);
-        chunk(plm_values(a, i, count, room), plm_values(b, i, count, room_b), to, count);
-        plm_put(out, i, count, to);
+        int64_t count = plm__min(PLM_CHUNK, elements - i);
+        float *to = plm__place(out, i, room);
+        chunk(plm__values(a, i, count, room), plm__values(b, i, count, room_b), to, count);
+        plm__put(out, i, count, to);
     }
 }
 
@@ -51,7 +51,7 @@ static void gelu_chunk(const float *x, float *out, int64_t count)
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         float twice_u = GELU_SLOPE * x[i] * (1.0f + GELU_CUBE * x[i] * x[i]);
-        out[i] = x[i] * plm_sigmoid(twice_u);
+        out[i] = x[i] * plm__sigmoid(twice_u);
     }
 }
 
@@ -66,7 +66,7 @@ static void gelu_grad_chunk(const float *dy, const float *x, float *dx, int64_t 
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         float square = x[i] * x[i];
-        float s = plm_sigmoid(GELU_SLOPE * x[i] * (1.0f + GELU_CUBE * square));
+        float s = plm__sigmoid(GELU_SLOPE * x[i] * (1.0f + GELU_CUBE * square));
         float slope = GELU_SLOPE * (1.0f + 3.0f * GELU_CUBE * square);
         dx[i] = dy[i] * (s + x[i] * s * (1.0f - s) * slope);
     }
@@ -81,7 +81,7 @@ static void gelu_exact_chunk(const float *x, float *out, int64_t count)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        out[i] = x[i] * plm_normal_below(x[i], plm_exp(-0.5f * x[i] * x[i]));
+        out[i] = x[i] * plm__normal_below(x[i], plm__exp(-0.5f * x[i] * x[i]));
 }
 
 void KERNEL(gelu_exact)(const plm_launch *launch, int threads)
@@ -95,8 +95,8 @@ static void gelu_exact_grad_chunk(const float *dy, const float *x, float *dx, in
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
-        float power = plm_exp(-0.5f * x[i] * x[i]);
-        dx[i] = dy[i] * (plm_normal_below(x[i], power) + x[i] * power * NORMAL_PEAK);
+        float power = plm__exp(-0.5f * x[i] * x[i]);
+        dx[i] = dy[i] * (plm__normal_below(x[i], power) + x[i] * power * NORMAL_PEAK);
     }
 }
 

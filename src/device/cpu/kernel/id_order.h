@@ -16,14 +16,14 @@ typedef struct plm_id_order {
 } plm_id_order;
 
 /* The workspace in int32: both lists. */
-static inline int64_t plm_id_order_words(int64_t count, int64_t vocabulary)
+static inline int64_t plm__id_order_words(int64_t count, int64_t vocabulary)
 {
     return count + vocabulary;
 }
 
 /* Ids are from 0 to vocabulary - 1. */
-static inline plm_id_order plm_order_ids(const int32_t *ids, int64_t count, int64_t vocabulary,
-                                         int32_t *workspace)
+static inline plm_id_order plm__order_ids(const int32_t *ids, int64_t count, int64_t vocabulary,
+                                          int32_t *workspace)
 {
     int32_t *next = workspace, *order = workspace + vocabulary, sum = 0;
     memset(next, 0, (size_t)vocabulary * sizeof *next);

@@ -87,7 +87,7 @@ PLM_CPU_KERNEL_MAP(PLM_KERNEL_ROW)
 #endif
 
 /* Number of elements; 1 for a scalar. Shapes were checked to fit. */
-static inline int64_t plm_operand_count(const plm_operand *operand)
+static inline int64_t plm__operand_count(const plm_operand *operand)
 {
     int64_t count = 1;
     for (int32_t i = 0; i < operand->rank; i++)
@@ -96,13 +96,13 @@ static inline int64_t plm_operand_count(const plm_operand *operand)
 }
 
 /* The last extent: the width of a row. */
-static inline int64_t plm_operand_width(const plm_operand *operand)
+static inline int64_t plm__operand_width(const plm_operand *operand)
 {
     return operand->shape[operand->rank - 1];
 }
 
 /* All extents but the last as one: the rows. */
-static inline int64_t plm_operand_rows(const plm_operand *operand)
+static inline int64_t plm__operand_rows(const plm_operand *operand)
 {
     int64_t rows = 1;
     for (int32_t i = 0; i + 1 < operand->rank; i++)
@@ -111,12 +111,12 @@ static inline int64_t plm_operand_rows(const plm_operand *operand)
 }
 
 /* An operand that may be left out is given with rank 0. */
-static inline bool plm_operand_is_absent(const plm_operand *operand)
+static inline bool plm__operand_is_absent(const plm_operand *operand)
 {
     return operand->rank == 0;
 }
 
-static inline int64_t plm_min(int64_t a, int64_t b)
+static inline int64_t plm__min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }

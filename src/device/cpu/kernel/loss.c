@@ -14,11 +14,11 @@ static float sum_of_exponentials(const float *x, float top, int64_t count)
 {
     double sum = 0.0;
     for (int64_t start = 0; start < count; start += PLM_SUM_PIECE) {
-        int64_t end = plm_min(count, start + PLM_SUM_PIECE);
+        int64_t end = plm__min(count, start + PLM_SUM_PIECE);
         float piece = 0.0f;
 #pragma omp simd reduction(+ : piece)
         for (int64_t i = start; i < end; i++)
-            piece += plm_exp(x[i] - top);
+            piece += plm__exp(x[i] - top);
         sum += (double)piece;
     }
     return (float)sum;
@@ -26,11 +26,11 @@ static float sum_of_exponentials(const float *x, float top, int64_t count)
 
 static void softmax_row(const float *scores, float *out, int64_t count)
 {
-    float top = plm_row_max(scores, count);
+    float top = plm__row_max(scores, count);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        out[i] = plm_exp(scores[i] - top);
-    float scale = 1.0f / plm_row_sum(out, count);
+        out[i] = plm__exp(scores[i] - top);
+    float scale = 1.0f / plm__row_sum(out, count);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
         out[i] *= scale;
@@ -39,12 +39,12 @@ static void softmax_row(const float *scores, float *out, int64_t count)
 void KERNEL(softmax)(const plm_launch *launch, int threads)
 {
     const plm_operand *scores = &launch->in[0], *out = &launch->out[0]; /* [R,N] */
-    int64_t rows = plm_operand_rows(scores), width = plm_operand_width(scores);
+    int64_t rows = plm__operand_rows(scores), width = plm__operand_width(scores);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
-        float *room = plm_thread_room(launch, width, 0), *to = plm_place(out, r * width, room);
-        softmax_row(plm_values(scores, r * width, width, room), to, width);
-        plm_put(out, r * width, width, to);
+        float *room = plm__thread_room(launch, width, 0), *to = plm__place(out, r * width, room);
+        softmax_row(plm__values(scores, r * width, width, room), to, width);
+        plm__put(out, r * width, width, to);
     }
 }
 
@@ -64,14 +64,15 @@ void KERNEL(softmax_grad)(const plm_launch *launch, int threads)
 {
     const plm_operand *dprobs = &launch->in[0], *probs = &launch->in[1]; /* [R,N] */
     const plm_operand *dscores = &launch->out[0];                        /* [R,N] */
-    int64_t rows = plm_operand_rows(probs), width = plm_operand_width(probs);
+    int64_t rows = plm__operand_rows(probs), width = plm__operand_width(probs);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
-        float *room = plm_thread_room(launch, width, 0), *to = plm_place(dscores, r * width, room);
-        softmax_grad_row(plm_values(dprobs, r * width, width, room),
-                         plm_values(probs, r * width, width, plm_thread_room(launch, width, 1)), to,
-                         width);
-        plm_put(dscores, r * width, width, to);
+        float *room = plm__thread_room(launch, width, 0),
+              *to = plm__place(dscores, r * width, room);
+        softmax_grad_row(plm__values(dprobs, r * width, width, room),
+                         plm__values(probs, r * width, width, plm__thread_room(launch, width, 1)),
+                         to, width);
+        plm__put(dscores, r * width, width, to);
     }
 }
 
@@ -80,12 +81,13 @@ void KERNEL(cross_entropy)(const plm_launch *launch, int threads)
     const plm_operand *logits = &launch->in[0];                    /* [R,V] */
     const int32_t *targets = launch->in[1].data;                   /* [R], negative: not counted */
     float *loss = launch->out[0].data, *lse = launch->out[1].data; /* [R] */
-    int64_t rows = plm_operand_rows(logits), width = plm_operand_width(logits);
+    int64_t rows = plm__operand_rows(logits), width = plm__operand_width(logits);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
         PLM_ASSERT(targets[r] < width);
-        const float *row = plm_values(logits, r * width, width, plm_thread_room(launch, width, 0));
-        float top = plm_row_max(row, width);
+        const float *row =
+            plm__values(logits, r * width, width, plm__thread_room(launch, width, 0));
+        float top = plm__row_max(row, width);
         lse[r] = top + logf(sum_of_exponentials(row, top, width));
         loss[r] = targets[r] < 0 ? 0.0f : lse[r] - row[targets[r]];
     }
@@ -101,7 +103,7 @@ static void cross_entropy_grad_row(const float *logits, int32_t target, float ls
     }
 #pragma omp simd
     for (int64_t v = 0; v < width; v++)
-        dlogits[v] = scale * plm_exp(logits[v] - lse);
+        dlogits[v] = scale * plm__exp(logits[v] - lse);
     dlogits[target] -= scale;
 }
 
@@ -111,13 +113,14 @@ void KERNEL(cross_entropy_grad)(const plm_launch *launch, int threads)
     const int32_t *targets = launch->in[1].data;                            /* [R] */
     const float *lse = launch->in[2].data;                                  /* [R] */
     float scale = launch->step->loss_scale * launch->step->inverse_count;
-    int64_t rows = plm_operand_rows(logits), width = plm_operand_width(logits);
+    int64_t rows = plm__operand_rows(logits), width = plm__operand_width(logits);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
-        float *room = plm_thread_room(launch, width, 0), *to = plm_place(dlogits, r * width, room);
-        cross_entropy_grad_row(plm_values(logits, r * width, width, room), targets[r], lse[r],
+        float *room = plm__thread_room(launch, width, 0),
+              *to = plm__place(dlogits, r * width, room);
+        cross_entropy_grad_row(plm__values(logits, r * width, width, room), targets[r], lse[r],
                                scale, to, width);
-        plm_put(dlogits, r * width, width, to);
+        plm__put(dlogits, r * width, width, to);
     }
 }
 
@@ -126,7 +129,7 @@ void KERNEL(loss_sum)(const plm_launch *launch, int threads)
 {
     (void)threads;
     const float *losses = launch->in[0].data; /* [R] */
-    int64_t count = plm_operand_count(&launch->in[0]);
+    int64_t count = plm__operand_count(&launch->in[0]);
     double sum = launch->step->loss_sum;
     for (int64_t r = 0; r < count; r++)
         sum += (double)losses[r];

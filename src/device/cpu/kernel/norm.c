@@ -21,7 +21,7 @@ static float squared_distance(const float *x, float mean, int64_t count)
 static void normalise_row(const float *x, const float *weight, const float *bias, float epsilon,
                           int64_t width, float *out, float *mean, float *rstd)
 {
-    float centre = plm_row_sum(x, width) / (float)width;
+    float centre = plm__row_sum(x, width) / (float)width;
     float variance = squared_distance(x, centre, width) / (float)width;
     float scale = 1.0f / sqrtf(variance + epsilon);
 #pragma omp simd
@@ -35,18 +35,18 @@ void KERNEL(layer_norm)(const plm_launch *launch, int threads)
 {
     const plm_operand *x = &launch->in[0], *out = &launch->out[0];  /* [R,C] */
     float *mean = launch->out[1].data, *rstd = launch->out[2].data; /* [R] */
-    int64_t rows = plm_operand_rows(x), width = plm_operand_width(x);
+    int64_t rows = plm__operand_rows(x), width = plm__operand_width(x);
     const float *weight =
-        plm_values(&launch->in[1], 0, width, plm_shared_room(launch, width, 0)); /* [C] */
+        plm__values(&launch->in[1], 0, width, plm__shared_room(launch, width, 0)); /* [C] */
     const float *bias =
-        plm_values(&launch->in[2], 0, width, plm_shared_room(launch, width, 1)); /* [C] */
+        plm__values(&launch->in[2], 0, width, plm__shared_room(launch, width, 1)); /* [C] */
     float epsilon = launch->attr.epsilon;
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
-        float *room = plm_thread_room(launch, width, 0), *to = plm_place(out, r * width, room);
-        normalise_row(plm_values(x, r * width, width, room), weight, bias, epsilon, width, to,
+        float *room = plm__thread_room(launch, width, 0), *to = plm__place(out, r * width, room);
+        normalise_row(plm__values(x, r * width, width, room), weight, bias, epsilon, width, to,
                       mean + r, rstd + r);
-        plm_put(out, r * width, width, to);
+        plm__put(out, r * width, width, to);
     }
 }
 
@@ -73,16 +73,16 @@ void KERNEL(layer_norm_grad_input)(const plm_launch *launch, int threads)
 {
     const plm_operand *dy = &launch->in[0], *x = &launch->in[1], *dx = &launch->out[0]; /* [R,C] */
     const float *mean = launch->in[3].data, *rstd = launch->in[4].data;                 /* [R] */
-    int64_t rows = plm_operand_rows(x), width = plm_operand_width(x);
+    int64_t rows = plm__operand_rows(x), width = plm__operand_width(x);
     const float *weight =
-        plm_values(&launch->in[2], 0, width, plm_shared_room(launch, width, 0)); /* [C] */
+        plm__values(&launch->in[2], 0, width, plm__shared_room(launch, width, 0)); /* [C] */
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
-        float *room = plm_thread_room(launch, width, 0), *to = plm_place(dx, r * width, room);
-        grad_input_row(plm_values(dy, r * width, width, room),
-                       plm_values(x, r * width, width, plm_thread_room(launch, width, 1)), weight,
+        float *room = plm__thread_room(launch, width, 0), *to = plm__place(dx, r * width, room);
+        grad_input_row(plm__values(dy, r * width, width, room),
+                       plm__values(x, r * width, width, plm__thread_room(launch, width, 1)), weight,
                        mean[r], rstd[r], width, to);
-        plm_put(dx, r * width, width, to);
+        plm__put(dx, r * width, width, to);
     }
 }
 
@@ -91,10 +91,10 @@ static void deliver(const plm_operand *effect, int64_t first, const float *sum, 
                     bool accumulate)
 {
     float room[PLM_COLUMN_CHUNK];
-    float *to = plm_place_filled(effect, first, count, room);
+    float *to = plm__place_filled(effect, first, count, room);
     for (int64_t c = 0; c < count; c++)
         to[c] = accumulate ? to[c] + sum[c] : sum[c];
-    plm_put(effect, first, count, to);
+    plm__put(effect, first, count, to);
 }
 
 static void join(float *total, float *part, int64_t count)
@@ -120,8 +120,8 @@ static void grad_weight_columns(const grad_weight *job, int64_t first, int64_t c
     float bias_sum[PLM_COLUMN_CHUNK] = {0}, bias_part[PLM_COLUMN_CHUNK] = {0};
     float room[PLM_COLUMN_CHUNK], room_x[PLM_COLUMN_CHUNK];
     for (int64_t r = 0; r < job->rows; r++) {
-        const float *dy = plm_values(job->dy, r * job->width + first, count, room);
-        const float *x = plm_values(job->x, r * job->width + first, count, room_x);
+        const float *dy = plm__values(job->dy, r * job->width + first, count, room);
+        const float *x = plm__values(job->x, r * job->width + first, count, room_x);
         float mean = job->mean[r], rstd = job->rstd[r];
 #pragma omp simd
         for (int64_t c = 0; c < count; c++) {
@@ -148,23 +148,23 @@ void KERNEL(layer_norm_grad_weight)(const plm_launch *launch, int threads)
         .rstd = launch->in[3].data,
         .dweight = &launch->effect[0],
         .dbias = &launch->effect[1],
-        .rows = plm_operand_rows(&launch->in[0]),
-        .width = plm_operand_width(&launch->in[0]),
+        .rows = plm__operand_rows(&launch->in[0]),
+        .width = plm__operand_width(&launch->in[0]),
         .accumulate = launch->attr.accumulate,
     };
 #pragma omp parallel for num_threads(threads) if (job.rows * job.width > PLM_SERIAL_COUNT)
     for (int64_t c = 0; c < job.width; c += PLM_COLUMN_CHUNK)
-        grad_weight_columns(&job, c, plm_min(PLM_COLUMN_CHUNK, job.width - c));
+        grad_weight_columns(&job, c, plm__min(PLM_COLUMN_CHUNK, job.width - c));
 }
 
 /* effect = sum_r dy, for `count` columns from `first` on. */
 static void bias_columns(const plm_launch *launch, int64_t first, int64_t count)
 {
     const plm_operand *dy = &launch->in[0];
-    int64_t rows = plm_operand_rows(dy), width = plm_operand_width(dy);
+    int64_t rows = plm__operand_rows(dy), width = plm__operand_width(dy);
     float sum[PLM_COLUMN_CHUNK] = {0}, part[PLM_COLUMN_CHUNK] = {0}, room[PLM_COLUMN_CHUNK];
     for (int64_t r = 0; r < rows; r++) {
-        const float *row = plm_values(dy, r * width + first, count, room);
+        const float *row = plm__values(dy, r * width + first, count, room);
 #pragma omp simd
         for (int64_t c = 0; c < count; c++)
             part[c] += row[c];
@@ -178,8 +178,8 @@ static void bias_columns(const plm_launch *launch, int64_t first, int64_t count)
 void KERNEL(linear_grad_bias)(const plm_launch *launch, int threads)
 {
     /* dy [R,N]; effect dbias [N] */
-    int64_t rows = plm_operand_rows(&launch->in[0]), width = plm_operand_width(&launch->in[0]);
+    int64_t rows = plm__operand_rows(&launch->in[0]), width = plm__operand_width(&launch->in[0]);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t c = 0; c < width; c += PLM_COLUMN_CHUNK)
-        bias_columns(launch, c, plm_min(PLM_COLUMN_CHUNK, width - c));
+        bias_columns(launch, c, plm__min(PLM_COLUMN_CHUNK, width - c));
 }

@@ -29,8 +29,8 @@ static plm_view block_of_a(const job *w, int64_t i, int64_t rows, int64_t p, int
                            float *room)
 {
     plm_block block =
-        w->turned_a ? plm_block_values(w->a, p * w->m + i, w->m, depth, rows, room, PLM_PRODUCT_M)
-                    : plm_block_values(w->a, i * w->k + p, w->k, rows, depth, room, PLM_PRODUCT_K);
+        w->turned_a ? plm__block_values(w->a, p * w->m + i, w->m, depth, rows, room, PLM_PRODUCT_M)
+                    : plm__block_values(w->a, i * w->k + p, w->k, rows, depth, room, PLM_PRODUCT_K);
     return w->turned_a ? (plm_view){block.data, 1, block.row}
                        : (plm_view){block.data, block.row, 1};
 }
@@ -42,11 +42,11 @@ static plm_block turned_block_of_b(const job *w, int64_t p, int64_t depth, int64
     float square[SIDE * SIDE];
     for (int64_t column = 0; column < columns; column += SIDE)
         for (int64_t line = 0; line < depth; line += SIDE) {
-            int64_t wide = plm_min(SIDE, columns - column), high = plm_min(SIDE, depth - line);
-            plm_block block = plm_block_values(w->b, (j + column) * w->k + p + line, w->k, wide,
-                                               high, square, SIDE);
-            plm_turn(block.data, block.row, wide, high, 1.0f,
-                     room + line * PLM_PRODUCT_ROW + column, PLM_PRODUCT_ROW);
+            int64_t wide = plm__min(SIDE, columns - column), high = plm__min(SIDE, depth - line);
+            plm_block block = plm__block_values(w->b, (j + column) * w->k + p + line, w->k, wide,
+                                                high, square, SIDE);
+            plm__turn(block.data, block.row, wide, high, 1.0f,
+                      room + line * PLM_PRODUCT_ROW + column, PLM_PRODUCT_ROW);
         }
     return (plm_block){room, PLM_PRODUCT_ROW};
 }
@@ -58,9 +58,9 @@ static void begin_sums(const job *w, int64_t i, int64_t rows, int64_t j, int64_t
     for (int64_t r = 0; r < rows; r++) {
         float *to = c.data + r * c.row, room[PLM_PRODUCT_N];
         if (w->add)
-            plm_values(w->c, (i + r) * w->n + j, columns, to);
+            plm__values(w->c, (i + r) * w->n + j, columns, to);
         else if (w->bias)
-            memcpy(to, plm_values(w->bias, j, columns, room), (size_t)columns * sizeof *to);
+            memcpy(to, plm__values(w->bias, j, columns, room), (size_t)columns * sizeof *to);
         else
             memset(to, 0, (size_t)columns * sizeof *to);
     }
@@ -70,18 +70,18 @@ static void begin_sums(const job *w, int64_t i, int64_t rows, int64_t j, int64_t
 static void make_block(const job *w, int64_t i, int64_t j, float *workspace)
 {
     float *room_a = workspace, *room_b = room_a + PLM_PRODUCT_A, *room_c = room_b + PLM_PRODUCT_B;
-    int64_t rows = plm_min(PLM_PRODUCT_M, w->m - i), columns = plm_min(PLM_PRODUCT_N, w->n - j);
-    plm_result c = plm_block_place(w->c, i * w->n + j, w->n, room_c, PLM_PRODUCT_ROW);
+    int64_t rows = plm__min(PLM_PRODUCT_M, w->m - i), columns = plm__min(PLM_PRODUCT_N, w->n - j);
+    plm_result c = plm__block_place(w->c, i * w->n + j, w->n, room_c, PLM_PRODUCT_ROW);
     begin_sums(w, i, rows, j, columns, c);
     for (int64_t p = 0; p < w->k; p += PLM_PRODUCT_K) {
-        int64_t depth = plm_min(PLM_PRODUCT_K, w->k - p);
+        int64_t depth = plm__min(PLM_PRODUCT_K, w->k - p);
         plm_view a = block_of_a(w, i, rows, p, depth, room_a);
         plm_block b = w->turned_b ? turned_block_of_b(w, p, depth, j, columns, room_b)
-                                  : plm_block_values(w->b, p * w->n + j, w->n, depth, columns,
-                                                     room_b, PLM_PRODUCT_ROW);
+                                  : plm__block_values(w->b, p * w->n + j, w->n, depth, columns,
+                                                      room_b, PLM_PRODUCT_ROW);
         plm_small_product(rows, columns, depth, a, b.data, b.row, c.data, c.row, true);
     }
-    plm_block_put(w->c, i * w->n + j, w->n, rows, columns, c);
+    plm__block_put(w->c, i * w->n + j, w->n, rows, columns, c);
 }
 
 static void multiply(const job *w, const plm_launch *launch, int threads)
@@ -99,9 +99,9 @@ void KERNEL(linear)(const plm_launch *launch, int threads)
     const plm_operand *x = &launch->in[0], *weight = &launch->in[1], *bias = &launch->in[2];
     job w = {.a = x,
              .b = weight,
-             .bias = plm_operand_is_absent(bias) ? NULL : bias,
+             .bias = plm__operand_is_absent(bias) ? NULL : bias,
              .c = &launch->out[0],
-             .m = plm_operand_rows(x),
+             .m = plm__operand_rows(x),
              .n = weight->shape[0],
              .k = weight->shape[1],
              .turned_b = true};
@@ -115,7 +115,7 @@ void KERNEL(linear_grad_input)(const plm_launch *launch, int threads)
     job w = {.a = dy,
              .b = weight,
              .c = &launch->out[0],
-             .m = plm_operand_rows(dy),
+             .m = plm__operand_rows(dy),
              .n = weight->shape[1],
              .k = weight->shape[0]};
     multiply(&w, launch, threads);
@@ -128,9 +128,9 @@ void KERNEL(linear_grad_weight)(const plm_launch *launch, int threads)
     job w = {.a = dy,
              .b = x,
              .c = &launch->effect[0],
-             .m = plm_operand_width(dy),
-             .n = plm_operand_width(x),
-             .k = plm_operand_rows(x),
+             .m = plm__operand_width(dy),
+             .n = plm__operand_width(x),
+             .k = plm__operand_rows(x),
              .turned_a = true,
              .add = launch->attr.accumulate};
     multiply(&w, launch, threads);

@@ -23,7 +23,7 @@ static void draw(stream from, uint64_t first, uint32_t words[4 * BLOCKS])
 {
 #pragma omp simd
     for (int i = 0; i < BLOCKS; i++) {
-        plm_philox block = plm_philox_at(from.seed, from.step, from.site, first + (uint64_t)i);
+        plm_philox block = plm__philox_at(from.seed, from.step, from.site, first + (uint64_t)i);
         words[4 * i] = block.word[0];
         words[4 * i + 1] = block.word[1];
         words[4 * i + 2] = block.word[2];
@@ -50,12 +50,12 @@ static void dropout_blocks(const dropout *job, uint64_t block)
     float room[4 * BLOCKS];
     const uint32_t *word = words + (begin - base);
     int64_t count = (int64_t)(end - begin), at = (int64_t)(begin - job->first);
-    const float *x = plm_values(job->x, at, count, room);
-    float *out = plm_place(job->out, at, room);
+    const float *x = plm__values(job->x, at, count, room);
+    float *out = plm__place(job->out, at, room);
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
-        out[i] = plm_philox_unit(word[i]) >= job->probability ? x[i] * job->scale : 0.0f;
-    plm_put(job->out, at, count, out);
+        out[i] = plm__philox_unit(word[i]) >= job->probability ? x[i] * job->scale : 0.0f;
+    plm__put(job->out, at, count, out);
 }
 
 void KERNEL(dropout)(const plm_launch *launch, int threads)
@@ -82,8 +82,8 @@ void KERNEL(dropout)(const plm_launch *launch, int threads)
 /* Box and Muller: two numbers in [0, 1) become two normal ones. */
 static void normal_pair(uint32_t first, uint32_t second, float scale, float pair[2])
 {
-    float radius = sqrtf(-2.0f * logf(1.0f - plm_philox_unit(first)));
-    float angle = TWO_PI * plm_philox_unit(second);
+    float radius = sqrtf(-2.0f * logf(1.0f - plm__philox_unit(first)));
+    float angle = TWO_PI * plm__philox_unit(second);
     pair[0] = scale * (radius * cosf(angle));
     pair[1] = scale * (radius * sinf(angle));
 }
@@ -95,14 +95,14 @@ static void normal_blocks(stream from, int64_t block, int64_t count, float scale
     draw(from, (uint64_t)block, words);
     for (int i = 0; i < 4 * BLOCKS; i += 2)
         normal_pair(words[i], words[i + 1], scale, normal + i);
-    for (int64_t e = 4 * block; e < plm_min(count, 4 * (block + BLOCKS)); e++)
+    for (int64_t e = 4 * block; e < plm__min(count, 4 * (block + BLOCKS)); e++)
         p[e] = normal[e - 4 * block];
 }
 
 void KERNEL(init_normal)(const plm_launch *launch, int threads)
 {
     float *p = launch->effect[0].data; /* any shape */
-    int64_t count = plm_operand_count(&launch->effect[0]);
+    int64_t count = plm__operand_count(&launch->effect[0]);
     stream from = {launch->step->seed, 0, launch->attr.site};
     float scale = launch->attr.scale;
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
@@ -113,7 +113,7 @@ void KERNEL(init_normal)(const plm_launch *launch, int threads)
 void KERNEL(init_constant)(const plm_launch *launch, int threads)
 {
     float *p = launch->effect[0].data; /* any shape */
-    int64_t count = plm_operand_count(&launch->effect[0]);
+    int64_t count = plm__operand_count(&launch->effect[0]);
     float value = launch->attr.scale;
 #pragma omp parallel for simd num_threads(threads) if (parallel : count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i++)

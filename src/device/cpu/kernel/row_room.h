@@ -14,7 +14,7 @@ typedef struct plm_row_need {
 } plm_row_need;
 
 /* In rows of the width of input 0. */
-static inline plm_row_need plm_row_need_of(plm_op_kind kind)
+static inline plm_row_need plm__row_need_of(plm_op_kind kind)
 {
     static const plm_row_need needs[PLM_OP_COUNT] = {
         [PLM_OP_LAYER_NORM] = {2, 1},            /* weight, bias; x */
@@ -28,22 +28,22 @@ static inline plm_row_need plm_row_need_of(plm_op_kind kind)
 }
 
 /* A row's place in floats: rows begin at multiples of the granule. */
-static inline int64_t plm_row_floats(int64_t width)
+static inline int64_t plm__row_floats(int64_t width)
 {
     return (width + 15) / 16 * 16;
 }
 
 /* The shared row number `index`. */
-static inline float *plm_shared_room(const plm_launch *launch, int64_t width, int index)
+static inline float *plm__shared_room(const plm_launch *launch, int64_t width, int index)
 {
-    return launch->workspace ? (float *)launch->workspace + index * plm_row_floats(width) : NULL;
+    return launch->workspace ? (float *)launch->workspace + index * plm__row_floats(width) : NULL;
 }
 
 /* The calling thread's row number `index`. */
-static inline float *plm_thread_room(const plm_launch *launch, int64_t width, int index)
+static inline float *plm__thread_room(const plm_launch *launch, int64_t width, int index)
 {
-    plm_row_need need = plm_row_need_of(launch->kind);
-    return plm_shared_room(launch, width, need.shared + need.each * omp_get_thread_num() + index);
+    plm_row_need need = plm__row_need_of(launch->kind);
+    return plm__shared_room(launch, width, need.shared + need.each * omp_get_thread_num() + index);
 }
 
 #endif

@@ -72,8 +72,8 @@ plm_product_strip(int64_t m, int vectors, int64_t k, plm_view a, const float *b,
 }
 
 /* Columns that fill no vector, one by one. */
-static inline void plm_product_columns(int64_t m, int64_t n, int64_t k, plm_view a, const float *b,
-                                       int64_t b_row, float *c, int64_t c_row, bool add)
+static inline void plm__product_columns(int64_t m, int64_t n, int64_t k, plm_view a, const float *b,
+                                        int64_t b_row, float *c, int64_t c_row, bool add)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -97,7 +97,7 @@ static __attribute__((noinline, unused)) void plm_small_product(int64_t m, int64
         plm_product_strip(m, 2, k, a, b + j, b_row, c + j, c_row, add);
     if (j < whole)
         plm_product_strip(m, 1, k, a, b + j, b_row, c + j, c_row, add);
-    plm_product_columns(m, n - whole, k, a, b + whole, b_row, c + whole, c_row, add);
+    plm__product_columns(m, n - whole, k, a, b + whole, b_row, c + whole, c_row, add);
 }
 
 #endif

@@ -15,11 +15,11 @@ enum {
     PLM_SUM_ROWS = 64 /* rows of a column sum that are summed in fp32 before they join the rest */
 };
 
-static inline float plm_row_sum(const float *x, int64_t count)
+static inline float plm__row_sum(const float *x, int64_t count)
 {
     double sum = 0.0;
     for (int64_t start = 0; start < count; start += PLM_SUM_PIECE) {
-        int64_t end = plm_min(count, start + PLM_SUM_PIECE);
+        int64_t end = plm__min(count, start + PLM_SUM_PIECE);
         float piece = 0.0f;
 #pragma omp simd reduction(+ : piece)
         for (int64_t i = start; i < end; i++)
@@ -29,7 +29,7 @@ static inline float plm_row_sum(const float *x, int64_t count)
     return (float)sum;
 }
 
-static inline float plm_row_max(const float *x, int64_t count)
+static inline float plm__row_max(const float *x, int64_t count)
 {
     float top = -INFINITY;
 #pragma omp simd reduction(max : top)

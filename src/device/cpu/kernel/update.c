@@ -25,15 +25,15 @@ static double squares(const float *x, int64_t count)
 static double add_squares(double total, const plm_operand *x, int threads)
 {
     double sums[NORM_GROUP];
-    int64_t count = plm_operand_count(x);
+    int64_t count = plm__operand_count(x);
     int64_t chunks = (count + PLM_NORM_CHUNK - 1) / PLM_NORM_CHUNK;
     for (int64_t first = 0; first < chunks; first += NORM_GROUP) {
-        int64_t end = plm_min(chunks, first + NORM_GROUP);
+        int64_t end = plm__min(chunks, first + NORM_GROUP);
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
         for (int64_t i = first; i < end; i++) {
             float room[PLM_NORM_CHUNK];
-            int64_t at = i * PLM_NORM_CHUNK, each = plm_min(PLM_NORM_CHUNK, count - at);
-            sums[i - first] = squares(plm_values(x, at, each, room), each);
+            int64_t at = i * PLM_NORM_CHUNK, each = plm__min(PLM_NORM_CHUNK, count - at);
+            sums[i - first] = squares(plm__values(x, at, each, room), each);
         }
         for (int64_t i = first; i < end; i++)
             total += sums[i - first];
@@ -57,7 +57,7 @@ void KERNEL(gradient_norm)(const plm_launch *launch, int threads)
     plm_step_record *step = launch->step;
     double total = launch->attr.early ? step->square_sum : 0.0;
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
-        if (!plm_operand_is_absent(&launch->in[i]))
+        if (!plm__operand_is_absent(&launch->in[i]))
             total = add_squares(total, &launch->in[i], threads);
     float norm = (float)(sqrt(total) / (double)step->loss_scale), clip = step->clip_norm;
     bool finite = isfinite(norm);
@@ -107,7 +107,7 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
     const plm_step_record *step = launch->step;
     const plm_operand *grad = &launch->in[0]; /* [N] */
     float *p = launch->effect[0].data, *m = launch->effect[1].data, *v = launch->effect[2].data;
-    int64_t count = plm_operand_count(grad);
+    int64_t count = plm__operand_count(grad);
     uint32_t t = step->update_count + launch->attr.early;
     adamw job = {
         .factor = step->gradient_factor,
@@ -124,8 +124,8 @@ void KERNEL(adamw)(const plm_launch *launch, int threads)
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i += PLM_CHUNK) {
         float room[PLM_CHUNK];
-        int64_t each = plm_min(PLM_CHUNK, count - i);
-        adamw_chunk(&job, plm_values(grad, i, each, room), p + i, m + i, v + i, each);
+        int64_t each = plm__min(PLM_CHUNK, count - i);
+        adamw_chunk(&job, plm__values(grad, i, each, room), p + i, m + i, v + i, each);
     }
 }
 
@@ -145,32 +145,32 @@ void KERNEL(sgd)(const plm_launch *launch, int threads)
     const plm_step_record *step = launch->step;
     const plm_operand *grad = &launch->in[0]; /* [N] */
     float *p = launch->effect[0].data, *m = launch->effect[1].data;
-    int64_t count = plm_operand_count(grad);
+    int64_t count = plm__operand_count(grad);
     float decay = launch->attr.decay ? step->weight_decay : 0.0f;
     if (step->skip)
         return;
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i += PLM_CHUNK) {
         float room[PLM_CHUNK];
-        int64_t each = plm_min(PLM_CHUNK, count - i);
-        sgd_chunk(step, decay, plm_values(grad, i, each, room), p + i, m + i, each);
+        int64_t each = plm__min(PLM_CHUNK, count - i);
+        sgd_chunk(step, decay, plm__values(grad, i, each, room), p + i, m + i, each);
     }
 }
 
 static void cast_chunk(const float *masters, const plm_operand *weights, int64_t first,
                        int64_t count)
 {
-    if (plm_is_half(weights))
-        plm_put(weights, first, count, masters);
+    if (plm__is_half(weights))
+        plm__put(weights, first, count, masters);
     else
-        memcpy(plm_value_at(weights, first), masters, (size_t)count * sizeof(float));
+        memcpy(plm__value_at(weights, first), masters, (size_t)count * sizeof(float));
 }
 
 void KERNEL(cast)(const plm_launch *launch, int threads)
 {
     const float *masters = launch->in[0].data; /* [N] */
-    int64_t count = plm_operand_count(&launch->in[0]);
+    int64_t count = plm__operand_count(&launch->in[0]);
 #pragma omp parallel for num_threads(threads) if (count > PLM_SERIAL_COUNT)
     for (int64_t i = 0; i < count; i += PLM_CHUNK)
-        cast_chunk(masters + i, &launch->effect[0], i, plm_min(PLM_CHUNK, count - i));
+        cast_chunk(masters + i, &launch->effect[0], i, plm__min(PLM_CHUNK, count - i));
 }

@@ -15,7 +15,7 @@
  * stays. x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by a polynomial whose relative error, found
  * by Remez's exchange, is 3.1e-9.
  */
-static inline float plm_exp(float x)
+static inline float plm__exp(float x)
 {
     float held = x > 88.72283f ? 88.72283f : x;
     held = held < -87.3f ? -87.3f : held;
@@ -39,9 +39,9 @@ static inline float plm_exp(float x)
 }
 
 /* 1 / (1 + e^-x) within 3 units in the last place where it is not tiny. */
-static inline float plm_sigmoid(float x)
+static inline float plm__sigmoid(float x)
 {
-    return 1.0f / (1.0f + plm_exp(-x));
+    return 1.0f / (1.0f + plm__exp(-x));
 }
 
 /*
@@ -53,7 +53,7 @@ static inline float plm_sigmoid(float x)
  * t = 1 / (1 + 0.4 a) and s = 1 - t computed as 0.4 a t, so that nothing cancels near 0. The
  * polynomial, found by Remez's exchange for a from 0 to 13.3, has a relative error of 1.5e-8.
  */
-static inline float plm_normal_below(float x, float power)
+static inline float plm__normal_below(float x, float power)
 {
     float scaled = 0.4f * fabsf(x), t = 1.0f / (1.0f + scaled), s = scaled * t;
     float tail = -0.0319045113f;
