@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../tests/unit/gpt_items.h"
+#include "unit/gpt_items.h"
 #include "kit.h"
 
 enum { RUNS = 15 };

@@ -130,7 +130,7 @@ static plm_status print_help(const plm_syntax *syntax, help_form *form)
     plm_status status = form(syntax, &text);
     if (status == PLM_OK)
         fputs(text, stdout);
-    plm_options_help_free(text);
+    plm_free(text);
     return status;
 }
 

@@ -49,6 +49,6 @@ int cmd_doctor(int argc, char **argv)
                         : plm_oom_report_text(&report, cli_style(0), &text);
     if (status == PLM_OK)
         printf("%s%s", text, o.json ? "\n" : "");
-    plm_report_free(text);
+    plm_free(text);
     return cli_finish(status);
 }

@@ -78,7 +78,7 @@ int cmd_record(int argc, char **argv)
         return cli_finish(status);
     execvpe(command[0], command, environment);
     int error = errno;
-    plm_record_environment_free(environment);
+    plm_free(environment);
     cli_wrong("cannot run '%s': %s", command[0], strerror(error));
     return error == ENOENT ? NOT_FOUND : NOT_RUNNABLE;
 }

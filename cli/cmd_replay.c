@@ -126,7 +126,7 @@ static plm_status print_results(const replay_settings *settings, const plm_repla
                                        : plm_report_replay_text(report, cli_style(0), &text);
     if (status == PLM_OK)
         printf("%s%s", text, settings->json ? "\n" : "");
-    plm_report_free(text);
+    plm_free(text);
     return status;
 }
 

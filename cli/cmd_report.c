@@ -87,7 +87,7 @@ static plm_status collect(collection *all, const plm_operands *operands, int fil
 static void let_go(collection *all)
 {
     for (int file = 0; file < PLM_OPERANDS_MAX; file++) {
-        plm_export_sources_free(all->of_file[file]);
+        plm_free(all->of_file[file]);
         plm_snapshot_destroy(all->snapshots[file]);
     }
 }
@@ -124,7 +124,7 @@ static plm_status print_result(int form, const report_settings *settings, const 
         plm_export_json(settings->out, forms[form].name, all->sources, all->count, &line);
     if (status == PLM_OK)
         printf("%s\n", line);
-    plm_report_free(line);
+    plm_free(line);
     return status;
 }
 

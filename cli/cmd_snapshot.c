@@ -151,7 +151,7 @@ static plm_status print_text(plm_status status, char *text, bool json)
 {
     if (status == PLM_OK)
         printf("%s%s", text, json ? "\n" : "");
-    plm_report_free(text);
+    plm_free(text);
     return status;
 }
 

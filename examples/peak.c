@@ -23,7 +23,7 @@ static plm_status print_peak(const plm_snapshot_device *device)
     for (int64_t i = 0; i < count && i < ROWS; i++)
         printf("  %10s at %#llx\n", plm_size_format(events[live[i]].bytes_asked, size),
                (unsigned long long)events[live[i]].address);
-    plm_trace_free(live);
+    plm_free(live);
     return PLM_OK;
 }
 

@@ -16,7 +16,7 @@
  *
  *     plm_checklist *list = NULL;
  *     PLM_TRY(plm_checklist_create(findings, &list));
- *     ... list->checks[PLM_CHECK_STATE].reason ...
+ *     ... list->items[PLM_QUESTION_STATE].reason ...
  *     plm_checklist_destroy(list);
  */
 #ifndef PLIMSOLL_CHECKLIST_H
@@ -29,22 +29,22 @@ extern "C" {
 #endif
 
 /* One row a question: name, key, what it asks, whether yes is the good answer. */
-#define PLM_CHECK_MAP(ROW)                                                                         \
+#define PLM_QUESTION_MAP(ROW)                                                                      \
     ROW(STATE, "fp32_state", "Is fp32 state held without need?", false)                            \
     ROW(ACTIVATIONS, "activations", "Are activations kept that need not be?", false)               \
     ROW(LIFETIMES, "lifetimes", "Could lifetimes be shorter?", false)                              \
     ROW(ALLOCATOR, "allocator", "Does the allocator suit the access pattern?", true)
 
-typedef enum plm_check_kind {
-#define PLM_CHECK_ROW(name, key, question, good) PLM_CHECK_##name,
-    PLM_CHECK_MAP(PLM_CHECK_ROW)
-#undef PLM_CHECK_ROW
-        PLM_CHECK_COUNT
-} plm_check_kind;
+typedef enum plm_question {
+#define PLM_QUESTION_ROW(name, key, question, good) PLM_QUESTION_##name,
+    PLM_QUESTION_MAP(PLM_QUESTION_ROW)
+#undef PLM_QUESTION_ROW
+        PLM_QUESTION_COUNT
+} plm_question;
 
 /* "fp32_state", ... and the question; static. */
-const char *plm_check_key(plm_check_kind kind);
-const char *plm_check_question(plm_check_kind kind);
+const char *plm_question_key(plm_question kind);
+const char *plm_question_text(plm_question kind);
 
 typedef enum plm_answer {
     PLM_ANSWER_UNKNOWN, /* "cannot be told" */
@@ -56,34 +56,34 @@ typedef enum plm_answer {
 const char *plm_answer_text(plm_answer answer);
 
 /* The answer asks for something to be done. */
-bool plm_check_wants_action(plm_check_kind kind, plm_answer answer);
+bool plm_question_wants_action(plm_question kind, plm_answer answer);
 
 enum {
-    PLM_CHECK_TEXT = 384,
-    PLM_CHECK_WHAT = 48,
-    PLM_CHECK_FIGURES_MAX = 6 /* figures of one question */
+    PLM_CHECKLIST_TEXT = 384,
+    PLM_CHECKLIST_WHAT = 48,
+    PLM_CHECKLIST_FIGURES_MAX = 6 /* figures of one question */
 };
 
 /* One group of blocks that the answer counts on. */
-typedef struct plm_check_figure {
-    char what[PLM_CHECK_WHAT]; /* "optimizer state", "softmax" */
-    char site[PLM_SITE_TEXT];  /* the line, the layers; "" when there is none */
+typedef struct plm_checklist_figure {
+    char what[PLM_CHECKLIST_WHAT]; /* "optimizer state", "softmax" */
+    char site[PLM_CALL_SITE_TEXT]; /* the line, the layers; "" when there is none */
     int64_t blocks;
     size_t bytes;
-} plm_check_figure;
+} plm_checklist_figure;
 
-typedef struct plm_check {
+typedef struct plm_checklist_item {
     plm_answer answer;
-    size_t gain_bytes;           /* of the action, at the peak; 0: none, or not known */
-    char reason[PLM_CHECK_TEXT]; /* what decides */
-    char action[PLM_CHECK_TEXT]; /* one thing to do; "" when there is none */
-    char basis[PLM_CHECK_TEXT];  /* what the answer rests on, and what it cannot see */
-    plm_check_figure figures[PLM_CHECK_FIGURES_MAX];
+    size_t gain_bytes;               /* of the action, at the peak; 0: none, or not known */
+    char reason[PLM_CHECKLIST_TEXT]; /* what decides */
+    char action[PLM_CHECKLIST_TEXT]; /* one thing to do; "" when there is none */
+    char basis[PLM_CHECKLIST_TEXT];  /* what the answer rests on, and what it cannot see */
+    plm_checklist_figure figures[PLM_CHECKLIST_FIGURES_MAX];
     int figure_count;
-} plm_check;
+} plm_checklist_item;
 
 typedef struct plm_checklist {
-    plm_check checks[PLM_CHECK_COUNT];
+    plm_checklist_item items[PLM_QUESTION_COUNT];
 } plm_checklist;
 
 /*

@@ -76,11 +76,8 @@ const char *plm_device_profile_name(int index);
 PLM_MUST_USE plm_status plm_device_profile_find(const char *target, plm_device_profile *profile);
 
 /* *line = the profile as such text on one line, owned by the caller, freed with
- * plm_device_profile_json_free. PLM_ERROR_HOST_MEMORY. */
+ * plm_free. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_device_profile_json(const plm_device_profile *profile, char **line);
-
-/* NULL is allowed. */
-void plm_device_profile_json_free(char *line);
 
 /* Writes a profile as such a file, whole or not at all; folders on its way are made. PLM_ERROR_IO.
  */

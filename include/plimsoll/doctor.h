@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "plimsoll/report.h"
+#include "plimsoll/verdict.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -82,24 +83,6 @@ typedef struct plm_oom_message {
     plm_oom_figure figures[PLM_OOM_FIGURE_COUNT];
 } plm_oom_message;
 
-/* The causes: name, JSON key, in words. */
-#define PLM_OOM_VERDICT_MAP(ROW)                                                                   \
-    ROW(REQUEST_TOO_LARGE, "request_too_large", "one request larger than the device")              \
-    ROW(LIMIT, "limit", "a limit set on this process")                                             \
-    ROW(OTHER_PROCESS, "other_process", "other processes on the device")                           \
-    ROW(CAPACITY, "capacity", "the run needs more than the device has")                            \
-    ROW(FRAGMENTATION, "fragmentation", "fragmentation")                                           \
-    ROW(LIBRARY, "library", "memory wanted outside PyTorch's allocator")                           \
-    ROW(HOST, "host", "the host's memory, not the GPU's")                                          \
-    ROW(UNCLEAR, "unclear", "the message alone does not tell")
-
-typedef enum plm_oom_verdict {
-#define PLM_OOM_VERDICT_ROW(name, key, text) PLM_OOM_VERDICT_##name,
-    PLM_OOM_VERDICT_MAP(PLM_OOM_VERDICT_ROW)
-#undef PLM_OOM_VERDICT_ROW
-        PLM_OOM_VERDICT_COUNT
-} plm_oom_verdict;
-
 typedef enum plm_oom_finding_kind {
     PLM_OOM_PROVES, /* follows from the figures */
     PLM_OOM_CANNOT, /* no such message can tell */
@@ -127,7 +110,7 @@ typedef struct plm_oom_report {
     plm_oom_source sources[PLM_OOM_SOURCES_MAX]; /* in order of first sight */
     int32_t source_count;
     bool sources_left_out; /* there were more */
-    plm_oom_verdict verdict;
+    plm_verdict verdict;
     bool proven; /* false: the figures allow it, and rule out less */
     plm_oom_finding findings[PLM_OOM_FINDINGS_MAX];
     int32_t finding_count;
@@ -147,7 +130,7 @@ PLM_MUST_USE plm_status plm_oom_read_file(const char *path, plm_oom_report *repo
 
 /*
  * *text = the report as a page: where the message stands, its figures, the verdict, the findings.
- * Owned by the caller, freed with plm_report_free. PLM_ERROR_HOST_MEMORY.
+ * Owned by the caller, freed with plm_free. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_oom_report_text(const plm_oom_report *report, plm_report_style style,
                                             char **text);

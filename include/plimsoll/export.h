@@ -92,7 +92,7 @@ PLM_MUST_USE plm_status plm_export_snapshot(const char *path, const plm_export_s
 
 /*
  * *line = what was written to `path`, as one JSON object on one line: its size, and each source
- * with its events and its peak. Owned by the caller, freed with plm_report_free. PLM_ERROR_IO when
+ * with its events and its peak. Owned by the caller, freed with plm_free. PLM_ERROR_IO when
  * there is no such file, PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_export_json(const char *path, const char *form,
@@ -101,13 +101,10 @@ PLM_MUST_USE plm_status plm_export_json(const char *path, const char *form,
 
 /*
  * *sources = the devices of a snapshot, *count of them, borrowed from it; owned by the caller,
- * freed with plm_export_sources_free. PLM_ERROR_HOST_MEMORY.
+ * freed with plm_free. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_export_sources_of(const plm_snapshot *snapshot,
                                               plm_export_source **sources, int64_t *count);
-
-/* NULL is allowed. */
-void plm_export_sources_free(plm_export_source *sources);
 
 #ifdef __cplusplus
 }

@@ -26,13 +26,14 @@
 
 #include "plimsoll/memory_stats.h"
 #include "plimsoll/replay.h"
+#include "plimsoll/verdict.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* One call site; or, for blocks without a stack, one size at one place. */
-typedef struct plm_site {
+typedef struct plm_call_site {
     uint32_t site;       /* plm_owner.op: "forward model.py:41"; 0: no stack */
     bool is_older;       /* blocks from before recording began, of which only the free is known */
     int32_t owner;       /* one of its owners, for a whole stack; PLM_TRACE_NO_OWNER */
@@ -42,7 +43,7 @@ typedef struct plm_site {
     size_t peak_bytes;
     int64_t end_blocks; /* live at the end */
     size_t end_bytes;
-} plm_site;
+} plm_call_site;
 
 /* How steps were found. */
 typedef enum plm_step_source {
@@ -113,27 +114,6 @@ typedef struct plm_wait {
     int64_t place; /* site of the most bytes of them, -1 */
 } plm_wait;
 
-/* One row a verdict: name, word, what it means. */
-#define PLM_VERDICT_MAP(ROW)                                                                       \
-    ROW(NONE, "none", "no request failed")                                                         \
-    ROW(CAPACITY, "capacity", "live tensors need more than the process can have")                  \
-    ROW(FRAGMENTATION, "fragmentation", "enough is free, but in pieces")                           \
-    ROW(LIMIT, "limit", "a limit below the device's capacity was set for the process")             \
-    ROW(OTHER_PROCESS, "other_process", "other processes hold the memory that is missing")         \
-    ROW(TOO_LARGE, "too_large", "one request is larger than the device")                           \
-    ROW(UNKNOWN, "unknown", "the recording does not say enough")
-
-typedef enum plm_verdict {
-#define PLM_VERDICT_ROW(name, word, text) PLM_VERDICT_##name,
-    PLM_VERDICT_MAP(PLM_VERDICT_ROW)
-#undef PLM_VERDICT_ROW
-        PLM_VERDICT_COUNT
-} plm_verdict;
-
-/* "capacity", ... and what it means; static. */
-const char *plm_verdict_text(plm_verdict verdict);
-const char *plm_verdict_meaning(plm_verdict verdict);
-
 enum { PLM_REMEDY_TEXT = 256 };
 
 /* One failed request. */
@@ -174,7 +154,7 @@ typedef struct plm_findings {
     size_t allocated_peak_bytes, reserved_peak_bytes; /* 0: not known */
     bool has_stacks;                                  /* some recorded request has one */
     int64_t peak_event;                               /* -1 without a history */
-    plm_site *sites;                                  /* most bytes at the peak first */
+    plm_call_site *sites;                             /* most bytes at the peak first */
     int64_t site_count;
     int32_t *site_of_block; /* by block number */
     int64_t block_count;
@@ -190,8 +170,7 @@ typedef struct plm_findings {
     int64_t wait_count;
     plm_failure *failures; /* the first PLM_FAILURES_MAX */
     int64_t failure_count;
-    const char *verdict; /* a verdict's word, or "leak", "spike", "fragmentation", "waits", "none",
-                            "no_history"; static */
+    plm_verdict verdict; /* that of the first failure, or what matters most without one */
 } plm_findings;
 
 /* *findings = what a device says, by its index; owned by the caller, and borrows the snapshot.
@@ -223,8 +202,9 @@ enum { PLM_SUMMARY_TEXT = 512 };
 const char *plm_findings_summary(const plm_findings *findings, char text[PLM_SUMMARY_TEXT]);
 
 /* Writes a name for a site: its line, or what is known instead; returns `text`. */
-enum { PLM_SITE_TEXT = 160 };
-const char *plm_site_text(const plm_findings *findings, int64_t place, char text[PLM_SITE_TEXT]);
+enum { PLM_CALL_SITE_TEXT = 160 };
+const char *plm_call_site_text(const plm_findings *findings, int64_t place,
+                               char text[PLM_CALL_SITE_TEXT]);
 
 #ifdef __cplusplus
 }

@@ -92,13 +92,13 @@ PLM_MUST_USE plm_status plm_options_parse(const plm_syntax *syntax, int argc, ch
 
 /*
  * *help becomes the text that --help prints: usage, summary, options with defaults, example; owned
- * by the caller, freed with plm_options_help_free. PLM_ERROR_HOST_MEMORY.
+ * by the caller, freed with plm_free. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_options_help(const plm_syntax *syntax, char **help);
 
 /*
  * *text becomes the command as a subsection of a manual page, in the man macros of roff: usage,
- * summary, options, example. Owned by the caller, freed with plm_options_help_free.
+ * summary, options, example. Owned by the caller, freed with plm_free.
  * PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_options_manual(const plm_syntax *syntax, char **text);
@@ -107,13 +107,10 @@ PLM_MUST_USE plm_status plm_options_manual(const plm_syntax *syntax, char **text
  * *text becomes what bash is to complete for the command: an arm of a `case` over the commands,
  * without the program's name. It sets `options` to the options' names; by $option, which has just
  * been written, `kind` to flag, value, file, folder or choice and `choices` to a choice's words;
- * and `operands` to file or none. Owned by the caller, freed with plm_options_help_free.
+ * and `operands` to file or none. Owned by the caller, freed with plm_free.
  * PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_options_completion(const plm_syntax *syntax, char **text);
-
-/* Frees the text of the three functions above; NULL is allowed. */
-void plm_options_help_free(char *text);
 
 #ifdef __cplusplus
 }

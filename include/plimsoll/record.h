@@ -38,13 +38,10 @@ typedef struct plm_record_settings {
  * Writes the recorder to the folder `out`/python and sets *prepared to `environment` with what the
  * recorder needs in place, NULL-ended like it. The calling process is taken for the one that will
  * become the command. Entries that did not change are borrowed from `environment`; the rest goes
- * with plm_record_environment_free. PLM_ERROR_IO when the folder cannot be written.
+ * with plm_free. PLM_ERROR_IO when the folder cannot be written.
  */
 PLM_MUST_USE plm_status plm_record_prepare(const plm_record_settings *settings,
                                            char *const *environment, char ***prepared);
-
-/* Frees what plm_record_prepare made; NULL is allowed. */
-void plm_record_environment_free(char **prepared);
 
 #ifdef __cplusplus
 }

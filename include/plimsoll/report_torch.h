@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports of PyTorch's memory: replays and findings written out for people and for programs. Like
- * plimsoll/report.h: pure functions, texts are freed with plm_report_free.
+ * plimsoll/report.h: pure functions, texts are freed with plm_free.
  */
 #ifndef PLIMSOLL_REPORT_TORCH_H
 #define PLIMSOLL_REPORT_TORCH_H

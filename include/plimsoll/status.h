@@ -89,6 +89,10 @@ const char *plm_status_text(plm_status status);
  * there was none. */
 void plm_error_get(plm_error *error);
 
+/* Frees a text, a line or a list that a function of this library handed over as one block. NULL is
+ * allowed. Thread-safe. */
+void plm_free(void *block);
+
 #ifdef __cplusplus
 }
 #endif

@@ -117,11 +117,8 @@ PLM_MUST_USE plm_status plm_strategy_read(const char *what, const void *text, si
                                           plm_strategy *strategy);
 
 /* *line = the strategy as one JSON object on one line, which plm_strategy_read reads; owned by the
- * caller, freed with plm_strategy_json_free. PLM_ERROR_HOST_MEMORY. */
+ * caller, freed with plm_free. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_strategy_json(const plm_strategy *strategy, char **line);
-
-/* NULL is allowed. */
-void plm_strategy_json_free(char *line);
 
 /* Writes that line as a file, whole or not at all. PLM_ERROR_IO. */
 PLM_MUST_USE plm_status plm_strategy_save(const plm_strategy *strategy, const char *path);

@@ -145,7 +145,7 @@ plm_trace_peak plm_trace_find_peak(const plm_trace *trace);
 
 /*
  * *indices = the alloc events of the blocks that live right after event `at`, largest bytes_asked
- * first, ties in order of birth; *count how many. Owned by the caller, freed with plm_trace_free.
+ * first, ties in order of birth; *count how many. Owned by the caller, freed with plm_free.
  * PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_trace_live_at(const plm_trace *trace, int64_t at, int64_t **indices,
@@ -154,9 +154,6 @@ PLM_MUST_USE plm_status plm_trace_live_at(const plm_trace *trace, int64_t at, in
 /* largest[role] = the largest sum of bytes_asked of that role's live blocks, each at its own
  * instant. */
 void plm_trace_role_maxima(const plm_trace *trace, size_t largest[PLM_ROLE_COUNT]);
-
-/* Frees what plm_trace_live_at gave. */
-void plm_trace_free(void *indices);
 
 #ifdef __cplusplus
 }

@@ -146,12 +146,9 @@ PLM_MUST_USE plm_status plm_trainer_sample(plm_trainer *trainer, const char *pro
 /* NULL is allowed. */
 void plm_trainer_destroy(plm_trainer *trainer);
 
-/* *line = one JSON object on one line, freed with plm_train_json_free. PLM_ERROR_HOST_MEMORY. */
+/* *line = one JSON object on one line, freed with plm_free. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_train_progress_json(const plm_train_progress *progress, char **line);
 PLM_MUST_USE plm_status plm_train_result_json(const plm_train_result *result, char **line);
-
-/* NULL is allowed. */
-void plm_train_json_free(char *line);
 
 #ifdef __cplusplus
 }

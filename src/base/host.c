@@ -104,3 +104,8 @@ void plm__host_free(void *block)
     atomic_fetch_sub(&live_count, 1);
     free(head);
 }
+
+void plm_free(void *block)
+{
+    plm__host_free(block);
+}

@@ -101,8 +101,3 @@ plm_status plm__option_text_give(plm_text *out, char **text)
     *text = out->items; /* the text's storage is a host block of its own */
     return PLM_OK;
 }
-
-void plm_options_help_free(char *text)
-{
-    plm__host_free(text);
-}

@@ -19,7 +19,7 @@ enum {
     PLM_TENSOR_RANK_MAX = 4,
     PLM_GRAPH_OPS_MAX = 4 << 20, /* operations in all programs */
     PLM_TENSOR_STEP = 0,         /* the step record */
-    PLM_SITE_INIT = 0x40000000   /* sites from here on belong to parameters' first values */
+    PLM_HOLDER_INIT = 0x40000000 /* sites from here on belong to parameters' first values */
 };
 
 typedef enum plm_scope { PLM_SCOPE_RUN, PLM_SCOPE_WINDOW, PLM_SCOPE_CALL } plm_scope;

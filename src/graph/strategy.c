@@ -422,16 +422,11 @@ plm_status plm_strategy_json(const plm_strategy *strategy, char **line)
     return plm__json_finish(&writer, line);
 }
 
-void plm_strategy_json_free(char *line)
-{
-    plm__host_free(line);
-}
-
 plm_status plm_strategy_save(const plm_strategy *strategy, const char *path)
 {
     char *line = NULL;
     PLM_TRY(plm_strategy_json(strategy, &line));
     plm_status status = plm__file_write(path, line, strlen(line));
-    plm_strategy_json_free(line);
+    plm_free(line);
     return status;
 }

@@ -7,7 +7,7 @@
 
 #include "base/size.h"
 #include "pass/pass.h"
-#include "plan/cost.h"
+#include "plan/step_cost.h"
 
 void plm_plan_destroy(plm_plan *plan)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "plan/cost.h"
+#include "plan/step_cost.h"
 #include "plan/search_internal.h"
 
 /* The live bytes of each operation of a program, and of each block what it keeps. */

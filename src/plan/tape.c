@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/host.h"
-#include "plan/cost.h"
+#include "plan/step_cost.h"
 
 struct plm_tape {
     const plm_plan *plan;

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "plimsoll/size.h"
-#include "report/checklist_internal.h"
+#include "report/checklist.h"
 
 enum { INDENT = 2, INNER = 4, FIGURE_CELLS = 56 };
 
-static void add_figures(plm_page *page, const plm_check *check)
+static void add_figures(plm_page *page, const plm_checklist_item *check)
 {
     static const plm_table_column columns[] = {{0}, {0}, {.right = true}, {.right = true}};
     plm_table table;
@@ -15,7 +15,7 @@ static void add_figures(plm_page *page, const plm_check *check)
         return;
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < check->figure_count; i++) {
-        const plm_check_figure *figure = &check->figures[i];
+        const plm_checklist_figure *figure = &check->figures[i];
         plm__table_row(&table, PLM_TABLE_DIM);
         plm__table_cell(&table, "  %s", figure->what);
         plm__page_cut_cell(&table, figure->site, page->columns - FIGURE_CELLS);
@@ -28,11 +28,11 @@ static void add_figures(plm_page *page, const plm_check *check)
     plm__page_table(page, &table);
 }
 
-static void add_check(plm_page *page, plm_check_kind kind, const plm_check *check)
+static void add_check(plm_page *page, plm_question kind, const plm_checklist_item *check)
 {
     static const char *const answers[] = {"This cannot be told.", "No.", "Yes."};
     char gain[PLM_SIZE_TEXT];
-    plm__page_heading(page, "  %s %s", plm_check_question(kind), answers[check->answer]);
+    plm__page_heading(page, "  %s %s", plm_question_text(kind), answers[check->answer]);
     plm__page_say(page, INNER, "Why: %s.", check->reason);
     if (check->action[0] && check->gain_bytes > 0)
         plm__page_say(page, INNER, "To do: %s. Gain: %s.", check->action,
@@ -48,8 +48,8 @@ static void add_check(plm_page *page, plm_check_kind kind, const plm_check *chec
 static int count_open(const plm_checklist *list)
 {
     int count = 0;
-    while (count < PLM_CHECK_COUNT && list->checks[count].answer == PLM_ANSWER_UNKNOWN &&
-           strcmp(list->checks[count].reason, list->checks[0].reason) == 0)
+    while (count < PLM_QUESTION_COUNT && list->items[count].answer == PLM_ANSWER_UNKNOWN &&
+           strcmp(list->items[count].reason, list->items[0].reason) == 0)
         count++;
     return count > 1 ? count : 0;
 }
@@ -59,22 +59,22 @@ void plm__checklist_page(plm_page *page, const plm_checklist *list)
     int open = count_open(list);
     plm__page_heading(page, "Checklist");
     for (int i = 0; i < open; i++)
-        plm__page_heading(page, "  %s%s", plm_check_question((plm_check_kind)i),
+        plm__page_heading(page, "  %s%s", plm_question_text((plm_question)i),
                           i + 1 < open ? "" : " This cannot be told.");
     if (open > 0) {
-        plm__page_say(page, INNER, "Why: %s.", list->checks[0].reason);
-        plm__page_say(page, INNER, "To do: %s.", list->checks[0].action);
+        plm__page_say(page, INNER, "Why: %s.", list->items[0].reason);
+        plm__page_say(page, INNER, "To do: %s.", list->items[0].action);
         plm__page_gap(page);
     }
-    for (int i = open; i < PLM_CHECK_COUNT; i++)
-        add_check(page, (plm_check_kind)i, &list->checks[i]);
+    for (int i = open; i < PLM_QUESTION_COUNT; i++)
+        add_check(page, (plm_question)i, &list->items[i]);
 }
 
-static void write_figures(plm_json_writer *json, const plm_check *check)
+static void write_figures(plm_json_writer *json, const plm_checklist_item *check)
 {
     plm__json_begin_array(json, "figures");
     for (int i = 0; i < check->figure_count; i++) {
-        const plm_check_figure *figure = &check->figures[i];
+        const plm_checklist_figure *figure = &check->figures[i];
         plm__json_begin_object(json, NULL);
         plm__json_text(json, "what", figure->what);
         plm__json_text(json, "site", figure->site[0] ? figure->site : NULL);
@@ -89,10 +89,10 @@ void plm__checklist_json(plm_json_writer *json, const plm_checklist *list)
 {
     static const char *const answers[] = {"unknown", "no", "yes"};
     plm__json_begin_array(json, "checklist");
-    for (int i = 0; i < PLM_CHECK_COUNT; i++) {
-        const plm_check *check = &list->checks[i];
+    for (int i = 0; i < PLM_QUESTION_COUNT; i++) {
+        const plm_checklist_item *check = &list->items[i];
         plm__json_begin_object(json, NULL);
-        plm__json_text(json, "question", plm_check_key((plm_check_kind)i));
+        plm__json_text(json, "question", plm_question_key((plm_question)i));
         plm__json_text(json, "answer", answers[check->answer]);
         plm__json_text(json, "reason", check->reason);
         plm__json_text(json, "action", check->action[0] ? check->action : NULL);

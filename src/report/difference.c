@@ -12,7 +12,7 @@
 
 /* One line of the comparison. */
 typedef struct change {
-    char name[PLM_SITE_TEXT];
+    char name[PLM_CALL_SITE_TEXT];
     size_t before, after;
 } change;
 
@@ -43,7 +43,7 @@ static plm_status add_sites(const plm_findings *findings, bool is_after, change_
     for (int64_t i = 0; i < findings->site_count; i++) {
         change item = {.before = is_after ? 0 : findings->sites[i].peak_bytes,
                        .after = is_after ? findings->sites[i].peak_bytes : 0};
-        plm_site_text(findings, i, item.name);
+        plm_call_site_text(findings, i, item.name);
         PLM_TRY(PLM_ARRAY_PUSH(changes, item));
     }
     return PLM_OK;

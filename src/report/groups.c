@@ -36,7 +36,7 @@ static void label_text(const plm_trace *trace, uint32_t id, const char *without,
     snprintf(label, PLM_GROUP_LABEL_MAX, "%s", text[0] ? text : without);
 }
 
-static void label_of(plm_grouping_kind kind, const plm_trace *trace, const plm_site_key *site,
+static void label_of(plm_grouping_kind kind, const plm_trace *trace, const plm_holder_key *site,
                      char *label)
 {
     const plm_owner *owner = &site->owner;
@@ -44,14 +44,15 @@ static void label_of(plm_grouping_kind kind, const plm_trace *trace, const plm_s
     case PLM_GROUPING_ROLE:
         snprintf(label, PLM_GROUP_LABEL_MAX, "%s",
                  owner->role >= 0 ? plm_role_text((plm_role)owner->role)
-                                  : plm__site_unknown_text(site->size_class));
+                                  : plm__holder_unknown_text(site->size_class));
         break;
     case PLM_GROUPING_LAYER:
         label_text(trace, owner->layer, "no layer", label);
         break;
     case PLM_GROUPING_OP:
         label_text(trace, owner->op,
-                   owner->frames < 0 ? plm__site_unknown_text(site->size_class) : "no Python frame",
+                   owner->frames < 0 ? plm__holder_unknown_text(site->size_class)
+                                     : "no Python frame",
                    label);
         break;
     case PLM_GROUPING_NAME:
@@ -67,7 +68,7 @@ static void label_of(plm_grouping_kind kind, const plm_trace *trace, const plm_s
 }
 
 plm_status plm__grouping_add_site(plm_grouping *grouping, plm_grouping_kind kind,
-                                  const plm_trace *trace, const plm_site_key *site)
+                                  const plm_trace *trace, const plm_holder_key *site)
 {
     char label[PLM_GROUP_LABEL_MAX];
     uint32_t key;

@@ -10,7 +10,7 @@
 #ifndef PLM_REPORT_GROUPS_H
 #define PLM_REPORT_GROUPS_H
 
-#include "report/sites.h"
+#include "report/holders.h"
 
 enum {
     PLM_GROUPS_MAX = 12, /* groups of a grouping, the one for all others included */
@@ -59,7 +59,7 @@ void plm__grouping_fini(plm_grouping *grouping);
 
 /* Gives a new site, the next one, its key. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm__grouping_add_site(plm_grouping *grouping, plm_grouping_kind kind,
-                                               const plm_trace *trace, const plm_site_key *site);
+                                               const plm_trace *trace, const plm_holder_key *site);
 
 /* Tells that the site's live bytes change by `bytes` (wrapping for a loss) at this event. */
 void plm__grouping_change(plm_grouping *grouping, uint32_t site, size_t bytes, int64_t event);

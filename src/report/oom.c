@@ -18,16 +18,10 @@ static const struct {
         PLM_OOM_FORM_MAP(PLM_OOM_FORM_ROW)
 #undef PLM_OOM_FORM_ROW
 },
-  figures[] =
-      {
+  figures[] = {
 #define PLM_OOM_FIGURE_ROW(name, key, text) {key, text},
-          PLM_OOM_FIGURE_MAP(PLM_OOM_FIGURE_ROW)
+      PLM_OOM_FIGURE_MAP(PLM_OOM_FIGURE_ROW)
 #undef PLM_OOM_FIGURE_ROW
-},
-  verdicts[] = {
-#define PLM_OOM_VERDICT_ROW(name, key, text) {key, text},
-      PLM_OOM_VERDICT_MAP(PLM_OOM_VERDICT_ROW)
-#undef PLM_OOM_VERDICT_ROW
 };
 
 /* In the order of plm_oom_finding_kind. */
@@ -133,10 +127,10 @@ plm_status plm_oom_report_text(const plm_oom_report *report, plm_report_style st
     if (out.count > before)
         plm__text_add(&out, "\n");
     add_heading(&out, style.colour, "Verdict");
-    plm__text_add(&out, "  %s%s\n", verdicts[report->verdict].text,
-                  report->verdict == PLM_OOM_VERDICT_UNCLEAR ? ""
-                  : report->proven                           ? " (proven by the figures)"
-                                                             : " (possible, not proven)");
+    plm__text_add(&out, "  %s%s\n", plm_verdict_title(report->verdict),
+                  report->verdict == PLM_VERDICT_UNKNOWN ? ""
+                  : report->proven                       ? " (proven by the figures)"
+                                                         : " (possible, not proven)");
     add_findings(&out, report, style);
     PLM_TRY_DONE(plm__text_status(&out));
     *text = out.items;
@@ -189,7 +183,7 @@ plm_status plm_oom_report_json(const plm_oom_report *report, char **line)
 {
     plm_json_writer json = {0};
     plm__json_begin_object(&json, NULL);
-    plm__json_text(&json, "verdict", verdicts[report->verdict].key);
+    plm__json_text(&json, "verdict", plm_verdict_word(report->verdict));
     plm__json_bool(&json, "proven", report->proven);
     write_message(&json, &report->message);
     plm__json_int(&json, "messages", report->message_count);

@@ -10,7 +10,7 @@
 void plm__page_add_count(plm_text *out, int64_t count);
 
 /* Appends what people call a site: its call site, or its layer and tensor, or its role. */
-void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_site_key *site);
+void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_holder_key *site);
 
 /* Appends sentences, each a quoted JSON text, with commas between: the peak and who holds it, what
  * the driver gave, failed requests, the end. At least one. */

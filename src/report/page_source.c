@@ -93,7 +93,7 @@ static void end_list(writer *w, const char *key)
     w->packed.count = 0;
 }
 
-static const plm_site *site_of_place(const writer *w, int64_t place)
+static const plm_holder *site_of_place(const writer *w, int64_t place)
 {
     return &w->t->sites.items.items[w->order[place]];
 }
@@ -140,7 +140,7 @@ static void put_stack(writer *w, int32_t stack)
         put(w, frame_of(w, plm_trace_stack_frame(w->t->trace, stack, i)));
 }
 
-static void put_site(writer *w, const plm_site *site)
+static void put_site(writer *w, const plm_holder *site)
 {
     const plm_owner *owner = &site->key.owner;
     put(w, (uint64_t)(owner->role + 1));
@@ -168,11 +168,11 @@ static void put_site(writer *w, const plm_site *site)
 }
 
 /* Sites that are not told one by one, as one whose maximum is not known: 0. */
-static plm_site sum_of_rest(const writer *w)
+static plm_holder sum_of_rest(const writer *w)
 {
-    plm_site rest = {.key.owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES}};
+    plm_holder rest = {.key.owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES}};
     for (int64_t i = w->site_count; i < w->t->sites.items.count; i++) {
-        const plm_site *site = site_of_place(w, i);
+        const plm_holder *site = site_of_place(w, i);
         rest.total_count += site->total_count;
         rest.total_bytes += site->total_bytes;
         rest.peak_count += site->peak_count;
@@ -187,7 +187,7 @@ static void add_sites(writer *w)
 {
     for (int64_t i = 0; i < w->site_count; i++)
         put_site(w, site_of_place(w, i));
-    plm_site rest = sum_of_rest(w);
+    plm_holder rest = sum_of_rest(w);
     put_site(w, &rest);
     plm__text_add(w->out, ",\"site_count\":%lld,\"sites_left_out\":%lld", (long long)w->site_count,
                   (long long)(w->t->sites.items.count - w->site_count));
@@ -365,7 +365,7 @@ static void add_instant(writer *w, int64_t index)
     }
     int64_t count;
     const plm_owner *owners = plm_trace_owners(w->t->trace, &count);
-    plm_site_key key = {.owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES}};
+    plm_holder_key key = {.owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES}};
     if (event->owner != PLM_TRACE_NO_OWNER)
         key.owner = owners[event->owner];
     plm_text who = {0};
@@ -400,8 +400,8 @@ static void add_tables(writer *w)
     for (int i = 0; i < PLM_DTYPE_COUNT; i++)
         plm__text_add(w->out, "%s\"%s\"", i ? "," : "", plm_dtype_text((plm_dtype)i));
     plm__text_add(w->out, "],\"unknown\":[");
-    for (uint32_t i = 0; i <= PLM_SITE_SIZE_CLASSES; i++)
-        plm__text_add(w->out, "%s\"%s\"", i ? "," : "", plm__site_unknown_text(i));
+    for (uint32_t i = 0; i <= PLM_HOLDER_SIZE_CLASSES; i++)
+        plm__text_add(w->out, "%s\"%s\"", i ? "," : "", plm__holder_unknown_text(i));
     plm__text_add(w->out, "],\"strings\":[");
     for (int64_t i = 0; i < w->strings.entries.count; i++) {
         plm__text_add(w->out, i ? "," : "");

@@ -20,7 +20,7 @@ void plm__page_add_count(plm_text *out, int64_t count)
     }
 }
 
-void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_site_key *site)
+void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_holder_key *site)
 {
     const plm_owner *owner = &site->owner;
     const char *op = plm_trace_text(trace, owner->op), *name = plm_trace_text(trace, owner->name);
@@ -31,7 +31,7 @@ void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_site_ke
         plm__text_add(out, "%s%s%s", layer, layer[0] ? " " : "", name[0] ? name : op);
     else
         plm__text_add(out, "%s",
-                      owner->role < 0 ? plm__site_unknown_text(site->size_class)
+                      owner->role < 0 ? plm__holder_unknown_text(site->size_class)
                                       : plm_role_text((plm_role)owner->role));
 }
 
@@ -73,7 +73,7 @@ static void add_event_site(plm_text *out, const plm_timeline *t, const plm_event
 {
     int64_t count;
     const plm_owner *owners = plm_trace_owners(t->trace, &count);
-    plm_site_key key = {.owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES}};
+    plm_holder_key key = {.owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES}};
     if (event->owner != PLM_TRACE_NO_OWNER)
         key.owner = owners[event->owner];
     plm__page_add_site(out, t->trace, &key);

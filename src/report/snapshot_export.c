@@ -372,7 +372,7 @@ static plm_status tell_state(writer *w, const plm_export_source *source, int dev
     if (source->snapshot)
         return add_recorded_segments(w);
     w->segments.count = 0;
-    plm_trace_free(w->live);
+    plm_free(w->live);
     w->live = NULL;
     w->live_count = 0;
     PLM_TRY(find_segments(w));
@@ -460,7 +460,7 @@ plm_status plm_export_snapshot(const char *path, const plm_export_source *source
     status = write_all(&w, sources, count);
     plm__pickle_writer_fini(&w.pickle);
     PLM_ARRAY_FREE(&w.segments);
-    plm_trace_free(w.live);
+    plm_free(w.live);
     plm__host_free(w.stacks);
     if (status == PLM_OK)
         return plm__file_finish(&w.file);

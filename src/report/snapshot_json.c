@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Snapshots as JSON: sizes in bytes, keys in snake case. Other programs rely on the keys. */
 #include "base/json.h"
-#include "report/checklist_internal.h"
+#include "report/checklist.h"
 #include "report/snapshot_internal.h"
 
 enum { TOP_MAX = 32, PINS_MAX = 64 };
@@ -16,8 +16,8 @@ static void write_known(plm_json_writer *json, const char *key, size_t bytes)
 
 static void write_site(plm_json_writer *json, const plm_findings *findings, int64_t place)
 {
-    char text[PLM_SITE_TEXT];
-    plm__json_text(json, "site", plm_site_text(findings, place, text));
+    char text[PLM_CALL_SITE_TEXT];
+    plm__json_text(json, "site", plm_call_site_text(findings, place, text));
 }
 
 static void write_pins(plm_json_writer *json, const plm_findings *findings,
@@ -48,9 +48,9 @@ static void write_failures(plm_json_writer *json, const plm_findings *findings)
     for (int64_t i = 0; i < findings->failure_count; i++) {
         const plm_failure *failure = &findings->failures[i];
         const char *line = plm_trace_text(findings->device->trace, failure->site);
-        char text[PLM_SITE_TEXT];
+        char text[PLM_CALL_SITE_TEXT];
         plm__json_begin_object(json, NULL);
-        plm__json_text(json, "verdict", plm_verdict_text(failure->verdict));
+        plm__json_text(json, "verdict", plm_verdict_word(failure->verdict));
         plm__json_text(json, "reason", failure->reason);
         plm__json_text(json, "remedy", failure->remedy[0] ? failure->remedy : NULL);
         plm__json_text(json, "site", line[0] ? line : NULL);
@@ -67,7 +67,7 @@ static void write_failures(plm_json_writer *json, const plm_findings *findings)
         plm__json_bytes(json, "limit_most_bytes", failure->limit_most_bytes);
         plm__json_bool(json, "wants_capacity", failure->wants_capacity);
         plm__json_begin_object(json, "top");
-        plm__json_text(json, "site", plm_site_text(findings, failure->top_place, text));
+        plm__json_text(json, "site", plm_call_site_text(findings, failure->top_place, text));
         plm__json_bytes(json, "bytes", failure->top_bytes);
         plm__json_int(json, "blocks", failure->top_blocks);
         plm__json_end(json);
@@ -97,7 +97,7 @@ static void write_top(plm_json_writer *json, const plm_findings *findings)
 {
     plm__json_begin_array(json, "top");
     for (int64_t i = 0; i < findings->site_count && i < TOP_MAX; i++) {
-        const plm_site *site = &findings->sites[i];
+        const plm_call_site *site = &findings->sites[i];
         char stack[PLM__STACK_TEXT];
         plm__json_begin_object(json, NULL);
         write_site(json, findings, i);
@@ -159,7 +159,7 @@ static void write_device(plm_json_writer *json, const plm_rank *rank)
     plm__json_text(json, "file", rank->name);
     plm__json_int(json, "rank", rank->rank);
     plm__json_int(json, "device", device->device);
-    plm__json_text(json, "verdict", findings->verdict);
+    plm__json_text(json, "verdict", plm_verdict_word(findings->verdict));
     plm__json_text(json, "summary", plm_findings_summary(findings, summary));
     write_known(json, "capacity_bytes", findings->capacity_bytes);
     plm__json_bytes(json, "requested_bytes", device->asked_bytes);

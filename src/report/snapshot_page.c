@@ -8,7 +8,7 @@
 
 #include "plimsoll/size.h"
 #include "base/number.h"
-#include "report/checklist_internal.h"
+#include "report/checklist.h"
 #include "report/snapshot_internal.h"
 #include "report/wrap.h"
 
@@ -131,7 +131,7 @@ static void add_pins(plm_page *page, const plm_findings *findings, const plm_fra
     };
     int64_t count, shown = fragments->pin_count < page->rows ? fragments->pin_count : page->rows;
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
-    char site[PLM_SITE_TEXT];
+    char site[PLM_CALL_SITE_TEXT];
     plm_table table;
     if (shown == 0)
         return;
@@ -145,7 +145,7 @@ static void add_pins(plm_page *page, const plm_findings *findings, const plm_fra
         plm__table_cell(&table, "%lld", (long long)pin->live_blocks);
         plm__page_size_cell(&table, pin->block_bytes);
         int64_t place = pin->event >= 0 ? findings->site_of_block[events[pin->event].block] : -1;
-        plm__page_cut_cell(&table, plm_site_text(findings, place, site), page->columns - 61);
+        plm__page_cut_cell(&table, plm_call_site_text(findings, place, site), page->columns - 61);
     }
     if (shown < fragments->pin_count) {
         plm__table_row(&table, PLM_TABLE_DIM);
@@ -160,9 +160,10 @@ static void add_pins(plm_page *page, const plm_findings *findings, const plm_fra
 static void add_failure(plm_page *page, const plm_findings *findings, const plm_failure *failure)
 {
     char asked[PLM_SIZE_TEXT], wanted[PLM_SIZE_TEXT], free[PLM_SIZE_TEXT], least[PLM_SIZE_TEXT],
-        most[PLM_SIZE_TEXT], cached[PLM_SIZE_TEXT], largest[PLM_SIZE_TEXT], site[PLM_SITE_TEXT];
+        most[PLM_SIZE_TEXT], cached[PLM_SIZE_TEXT], largest[PLM_SIZE_TEXT],
+        site[PLM_CALL_SITE_TEXT];
     const char *line = plm_trace_text(findings->device->trace, failure->site);
-    plm__page_heading(page, "Out of memory: %s", plm_verdict_text(failure->verdict));
+    plm__page_heading(page, "Out of memory: %s", plm_verdict_title(failure->verdict));
     plm__page_say(page, PARAGRAPH, "%s wanted %s%s%s from the driver, which had %s free.",
                   line[0] ? line : "A request without a stack",
                   plm_size_format(failure->asked_bytes, asked),
@@ -180,7 +181,7 @@ static void add_failure(plm_page *page, const plm_findings *findings, const plm_
                       plm_size_format(failure->limit_most_bytes, most));
     if (failure->top_place >= 0)
         plm__page_say(page, PARAGRAPH, "Most was held by %s: %s in %lld block%s.",
-                      plm_site_text(findings, failure->top_place, site),
+                      plm_call_site_text(findings, failure->top_place, site),
                       plm_size_format(failure->top_bytes, wanted), (long long)failure->top_blocks,
                       failure->top_blocks == 1 ? "" : "s");
     plm__page_say(page, PARAGRAPH, "Cached then: %s, the largest piece %s.",
@@ -212,7 +213,8 @@ static void add_failures(plm_page *page, const plm_findings *findings)
 
 static void add_leaks(plm_page *page, const plm_findings *findings)
 {
-    char site[PLM_SITE_TEXT], step[PLM_SIZE_TEXT], grown[PLM_SIZE_TEXT], stack[PLM__STACK_TEXT];
+    char site[PLM_CALL_SITE_TEXT], step[PLM_SIZE_TEXT], grown[PLM_SIZE_TEXT],
+        stack[PLM__STACK_TEXT];
     if (findings->leak_count == 0)
         return;
     plm__page_heading(page, "Leaks");
@@ -220,9 +222,9 @@ static void add_leaks(plm_page *page, const plm_findings *findings)
         const plm_leak *leak = &findings->leaks[i];
         plm__page_say(
             page, PARAGRAPH, "%s: %s more each step, %s in the %lld steps since step %lld.",
-            plm_site_text(findings, leak->place, site), plm_size_format(leak->bytes_a_step, step),
-            plm_size_format(leak->grown_bytes, grown), (long long)leak->steps,
-            (long long)leak->since_step);
+            plm_call_site_text(findings, leak->place, site),
+            plm_size_format(leak->bytes_a_step, step), plm_size_format(leak->grown_bytes, grown),
+            (long long)leak->steps, (long long)leak->since_step);
         plm__stack_text(findings, findings->sites[leak->place].owner, stack);
         if (stack[0])
             plm__page_say(page, 2 * PARAGRAPH, "%s", stack);
@@ -241,10 +243,11 @@ static void add_leaks(plm_page *page, const plm_findings *findings)
 static void add_site(const plm_page *page, plm_table *table, const plm_findings *findings,
                      int64_t place, size_t peak)
 {
-    const plm_site *site = &findings->sites[place];
-    char text[PLM_SITE_TEXT];
+    const plm_call_site *site = &findings->sites[place];
+    char text[PLM_CALL_SITE_TEXT];
     plm__table_row(table, PLM_TABLE_PLAIN);
-    plm__page_cut_cell(table, plm_site_text(findings, place, text), page->columns - NUMBER_CELLS);
+    plm__page_cut_cell(table, plm_call_site_text(findings, place, text),
+                       page->columns - NUMBER_CELLS);
     plm__table_cell(table, "%lld", (long long)site->peak_blocks);
     plm__page_size_cell(table, site->peak_bytes);
     plm__table_cell(table, "%.1f %%", peak ? 100.0 * (double)site->peak_bytes / (double)peak : 0.0);
@@ -268,7 +271,7 @@ static void add_sites(plm_page *page, const plm_findings *findings)
         peak += findings->sites[i].peak_bytes;
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int64_t i = 0; i < findings->site_count; i++) {
-        const plm_site *site = &findings->sites[i];
+        const plm_call_site *site = &findings->sites[i];
         if (shown < page->rows && (site->peak_bytes > 0 || site->end_bytes > 0)) {
             add_site(page, &table, findings, i, peak);
             shown++;
@@ -307,7 +310,7 @@ static void add_fragments(plm_page *page, const plm_findings *findings)
 
 static void add_spikes(plm_page *page, const plm_findings *findings)
 {
-    char site[PLM_SITE_TEXT], bytes[PLM_SIZE_TEXT], without[PLM_SIZE_TEXT], lived[48] = "";
+    char site[PLM_CALL_SITE_TEXT], bytes[PLM_SIZE_TEXT], without[PLM_SIZE_TEXT], lived[48] = "";
     if (findings->spike_count == 0)
         return;
     plm__page_heading(page, "Short-lived blocks at the peak");
@@ -316,7 +319,7 @@ static void add_spikes(plm_page *page, const plm_findings *findings)
         if (spike->lived_ns > 0)
             plm__print(lived, sizeof lived, ", which lived %.3f ms", (double)spike->lived_ns / 1e6);
         plm__page_say(page, PARAGRAPH, "%s: %s%s; without it the peak is %s.",
-                      plm_site_text(findings, spike->place, site),
+                      plm_call_site_text(findings, spike->place, site),
                       plm_size_format(spike->bytes, bytes), lived,
                       plm_size_format(spike->peak_without_bytes, without));
     }
@@ -325,7 +328,7 @@ static void add_spikes(plm_page *page, const plm_findings *findings)
 
 static void add_waits(plm_page *page, const plm_findings *findings)
 {
-    char bytes[PLM_SIZE_TEXT], site[PLM_SITE_TEXT], stream[32];
+    char bytes[PLM_SIZE_TEXT], site[PLM_CALL_SITE_TEXT], stream[32];
     if (findings->wait_count == 0)
         return;
     plm__page_heading(page, "Freed, but waiting for another stream");
@@ -335,7 +338,7 @@ static void add_waits(plm_page *page, const plm_findings *findings)
         plm__page_say(page, PARAGRAPH, "%lld blocks of %s, %s, most of %s.",
                       (long long)wait->blocks, wait->stream ? stream : "the default stream",
                       plm_size_format(wait->bytes, bytes),
-                      plm_site_text(findings, wait->place, site));
+                      plm_call_site_text(findings, wait->place, site));
     }
     plm__page_say(
         page, PARAGRAPH,
@@ -351,7 +354,7 @@ void plm__snapshot_page(plm_page *page, const plm_rank *rank)
     plm__page_heading(page, "%s, device %d", rank->name, (int)findings->device->device);
     say_history(page, findings);
     plm__page_gap(page);
-    plm__page_heading(page, "Verdict: %s", findings->verdict);
+    plm__page_heading(page, "Verdict: %s", plm_verdict_title(findings->verdict));
     plm__page_say(page, PARAGRAPH, "%s.", plm_findings_summary(findings, summary));
     plm__page_gap(page);
     add_failures(page, findings);

@@ -50,7 +50,7 @@ static void add_ranks(plm_page *page, const plm_rank *ranks, int64_t count, int6
             plm__table_cell(&table, "%s", "not known");
         }
         plm__page_size_cell(&table, findings->device->reserved_bytes);
-        plm__table_cell(&table, "%s", findings->verdict);
+        plm__table_cell(&table, "%s", plm_verdict_title(findings->verdict));
         plm__page_cut_cell(&table, ranks[i].name, page->columns - 76);
     }
     plm__page_table(page, &table);
@@ -59,7 +59,7 @@ static void add_ranks(plm_page *page, const plm_rank *ranks, int64_t count, int6
 
 static void say_odd(plm_page *page, const plm_rank *ranks, const plm_odd_rank *odd)
 {
-    char bytes[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT], site[PLM_SITE_TEXT];
+    char bytes[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT], site[PLM_CALL_SITE_TEXT];
     if (odd->odd < 0) {
         plm__page_say(page, 0, "The ranks agree: their peaks differ by less than 2 %%.");
         plm__page_gap(page);
@@ -72,7 +72,7 @@ static void say_odd(plm_page *page, const plm_rank *ranks, const plm_odd_rank *o
                   plm_size_format(odd->reference_bytes, other));
     if (odd->place >= 0)
         plm__page_say(page, 0, "The largest difference is at %s: %s here, %s there.",
-                      plm_site_text(rank->findings, odd->place, site),
+                      plm_call_site_text(rank->findings, odd->place, site),
                       plm_size_format(odd->site_bytes, bytes),
                       plm_size_format(odd->site_reference_bytes, other));
     if (odd->sites_larger >= 3 && odd->sites_larger > 4 * odd->sites_smaller)

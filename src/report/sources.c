@@ -49,8 +49,3 @@ plm_status plm_export_sources_of(const plm_snapshot *snapshot, plm_export_source
     *count = devices;
     return PLM_OK;
 }
-
-void plm_export_sources_free(plm_export_source *sources)
-{
-    plm__host_free(sources);
-}

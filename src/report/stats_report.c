@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "plimsoll/report_torch.h"
-#include "report/checklist_internal.h"
+#include "report/checklist.h"
 #include "report/terminal.h"
 
 static const struct {

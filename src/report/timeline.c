@@ -39,7 +39,7 @@ static plm_status make_block_tables(plm_timeline *t)
 
 static plm_status find_site(plm_timeline *t, const plm_event *event, uint32_t *site)
 {
-    PLM_TRY(plm__sites_find(&t->sites, t->trace, event, site));
+    PLM_TRY(plm__holders_find(&t->sites, t->trace, event, site));
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
         if (t->groupings[k].key_of_site.count < t->sites.items.count)
             PLM_TRY(plm__grouping_add_site(&t->groupings[k], (plm_grouping_kind)k, t->trace,
@@ -49,7 +49,7 @@ static plm_status find_site(plm_timeline *t, const plm_event *event, uint32_t *s
 
 static void change_site(plm_timeline *t, uint32_t site, size_t bytes, int64_t count, int64_t event)
 {
-    plm_site *it = &t->sites.items.items[site];
+    plm_holder *it = &t->sites.items.items[site];
     it->live_bytes += bytes;
     it->live_count += count;
     if (it->live_bytes > it->largest_bytes)
@@ -177,8 +177,8 @@ static plm_status tell_event(plm_timeline *t, int64_t index, sums *now)
     }
     uint32_t site = birth ? 0 : t->site_of_block[event->block] - 1;
     if (birth)
-        PLM_TRY(plm__sites_find(&t->sites, t->trace, event, &site));
-    plm_site *it = &t->sites.items.items[site];
+        PLM_TRY(plm__holders_find(&t->sites, t->trace, event, &site));
+    plm_holder *it = &t->sites.items.items[site];
     size_t bytes = birth ? event->bytes_taken : 0 - event->bytes_taken;
     change_sums(t, now, site, bytes);
     it->live_bytes += bytes;
@@ -196,7 +196,7 @@ static void remember_peak(plm_timeline *t, const sums *now)
 {
     t->peak_blocks = now->blocks;
     for (int64_t i = 0; i < t->sites.items.count; i++) {
-        plm_site *site = &t->sites.items.items[i];
+        plm_holder *site = &t->sites.items.items[i];
         site->peak_bytes = site->live_bytes;
         site->peak_count = site->live_count;
     }
@@ -261,7 +261,7 @@ plm_status plm__timeline_init(const plm_export_source *source, plm_timeline *tim
     t->events = plm_trace_events(t->trace, &t->event_count);
     t->peak.event = -1;
     PLM_TRY(plm__extents_init(source, &t->extents));
-    PLM_TRY(plm__sites_init(&t->sites, t->trace));
+    PLM_TRY(plm__holders_init(&t->sites, t->trace));
     for (int k = 0; k < PLM_GROUPING_COUNT; k++)
         PLM_TRY(plm__grouping_init(&t->groupings[k]));
     PLM_TRY(make_block_tables(t));
@@ -282,7 +282,7 @@ plm_status plm__timeline_init(const plm_export_source *source, plm_timeline *tim
 void plm__timeline_fini(plm_timeline *timeline)
 {
     plm__extents_fini(&timeline->extents);
-    plm__sites_fini(&timeline->sites);
+    plm__holders_fini(&timeline->sites);
     for (int k = 0; k < PLM_GROUPING_COUNT; k++) {
         plm__grouping_fini(&timeline->groupings[k]);
         plm__host_free(timeline->group_bytes[k]);

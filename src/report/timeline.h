@@ -48,7 +48,7 @@ typedef struct plm_timeline {
     int64_t event_count;
     bool recorded; /* owners have call stacks */
     bool has_roles;
-    plm_sites sites;
+    plm_holders sites;
     plm_grouping groupings[PLM_GROUPING_COUNT];
     plm_extents extents;
     int64_t bin_events; /* a power of two */

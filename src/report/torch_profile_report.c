@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 #include "plimsoll/report_torch.h"
-#include "report/checklist_internal.h"
+#include "report/checklist.h"
 #include "report/terminal.h"
 
 /* What one operation holds at the peak. */
@@ -47,7 +47,7 @@ static plm_status share_peak(const plm_torch_profile *profile, op_shares *shares
         uint32_t op = event->owner == PLM_TRACE_NO_OWNER ? 0 : owners[event->owner].op;
         status = PLM_ARRAY_PUSH(shares, (op_share){op, 1, event->bytes_taken});
     }
-    plm_trace_free(live);
+    plm_free(live);
     if (status != PLM_OK || shares->count == 0)
         return status;
     qsort(shares->items, (size_t)shares->count, sizeof *shares->items, by_op);

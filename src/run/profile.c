@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/size.h"
-#include "graph/cost.h"
-#include "plan/cost.h"
+#include "graph/op_cost.h"
+#include "plan/step_cost.h"
 #include "plan/plan.h"
 #include "run/drawn.h"
 

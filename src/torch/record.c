@@ -135,8 +135,3 @@ plm_status plm_record_prepare(const plm_record_settings *settings, char *const *
     plm__text_fini(&text);
     return status;
 }
-
-void plm_record_environment_free(char **prepared)
-{
-    plm__host_free(prepared);
-}

@@ -12,7 +12,7 @@ void plm_bill_destroy(plm_bill *bill)
     if (!bill)
         return;
     plm_trace_destroy(bill->trace);
-    plm_trace_free(bill->live);
+    plm_free(bill->live);
     plm__host_free(bill);
 }
 

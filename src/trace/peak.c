@@ -107,8 +107,3 @@ done:
     PLM_ARRAY_FREE(&live);
     return status;
 }
-
-void plm_trace_free(void *indices)
-{
-    plm__host_free(indices);
-}

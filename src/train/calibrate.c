@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 #include "base/host.h"
-#include "graph/cost.h"
-#include "plan/cost.h"
+#include "graph/op_cost.h"
+#include "plan/step_cost.h"
 #include "plan/plan.h"
 #include "plimsoll/model.h"
 #include "plimsoll/profile.h"

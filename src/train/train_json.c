@@ -50,8 +50,3 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm__json_end(&w);
     return plm__json_finish(&w, line);
 }
-
-void plm_train_json_free(char *line)
-{
-    plm__host_free(line);
-}

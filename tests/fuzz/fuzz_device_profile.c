@@ -41,8 +41,8 @@ static void round_trip(const plm_device_profile *profile)
         plm_device_profile_read("again", line, strlen(line), &read) != PLM_OK ||
         plm_device_profile_json(&read, &again) != PLM_OK || strcmp(line, again) != 0)
         abort();
-    plm_device_profile_json_free(line);
-    plm_device_profile_json_free(again);
+    plm_free(line);
+    plm_free(again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)

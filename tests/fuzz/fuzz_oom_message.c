@@ -33,8 +33,8 @@ static void read_and_write(const char *bytes, size_t count)
     if (plm_oom_report_text(&report, (plm_report_style){0}, &text) != PLM_OK ||
         plm_oom_report_json(&report, &line) != PLM_OK)
         abort();
-    plm_report_free(text);
-    plm_report_free(line);
+    plm_free(text);
+    plm_free(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)

@@ -38,7 +38,7 @@ static void explain(plm_snapshot *snapshot, int64_t device)
         list = NULL; /* the page leaves it out */
     plm_rank rank = {.name = "input", .findings = findings, .checklist = list};
     if (plm_report_snapshot_text(&rank, 1, (plm_report_style){0}, &text) == PLM_OK)
-        plm_report_free(text);
+        plm_free(text);
     plm_checklist_destroy(list);
     plm_findings_destroy(findings);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "fuzz/memory.h"
-#include "torch/settings.h"
+#include "torch/alloc_conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

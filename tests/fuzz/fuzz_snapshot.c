@@ -59,7 +59,7 @@ static void follow(const plm_snapshot *snapshot)
         int64_t *live = NULL, live_count;
         if (event_count > 0 &&
             plm_trace_live_at(devices[d].trace, event_count - 1, &live, &live_count) == PLM_OK)
-            plm_trace_free(live);
+            plm_free(live);
     }
 }
 

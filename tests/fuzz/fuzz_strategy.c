@@ -30,8 +30,8 @@ static void round_trip(plm_strategy *strategy)
         plm_strategy_read("again", line, strlen(line), &read) != PLM_OK ||
         plm_strategy_json(&read, &again) != PLM_OK || strcmp(line, again) != 0)
         abort();
-    plm_strategy_json_free(line);
-    plm_strategy_json_free(again);
+    plm_free(line);
+    plm_free(again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)

@@ -7,7 +7,7 @@
 #define PLM_TEST_RECORDER_H
 
 #include "base/array.h"
-#include "torch/settings.h"
+#include "torch/alloc_conf.h"
 #include "unit/pool_kit.h"
 #include "unit/torch.h"
 

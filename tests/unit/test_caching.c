@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* caching: PyTorch's rules, one by one; the whole pool is checked after every step. */
 #include "pool/pool_internal.h"
-#include "torch/settings.h"
+#include "torch/alloc_conf.h"
 #include "unit/pool_kit.h"
 
 static void begin(pool_kit *kit, size_t capacity, const char *text)

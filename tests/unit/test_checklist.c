@@ -48,23 +48,23 @@ static void end(asked it)
     plm_snapshot_destroy(it.snapshot);
 }
 
-static const plm_check *check_of(const asked *it, plm_check_kind kind, plm_answer wanted)
+static const plm_checklist_item *check_of(const asked *it, plm_question kind, plm_answer wanted)
 {
-    const plm_check *check = &it->list->checks[kind];
+    const plm_checklist_item *check = &it->list->items[kind];
     if (check->answer != wanted)
-        fail_msg("%s: %s, wanted %s: %s", plm_check_key(kind), plm_answer_text(check->answer),
+        fail_msg("%s: %s, wanted %s: %s", plm_question_key(kind), plm_answer_text(check->answer),
                  plm_answer_text(wanted), check->reason);
     assert_true(check->reason[0] && check->basis[0]);
-    if (plm_check_wants_action(kind, check->answer))
+    if (plm_question_wants_action(kind, check->answer))
         assert_true(check->action[0]);
     return check;
 }
 
-static void assert_figure(const plm_check *check, const char *what, const char *site,
+static void assert_figure(const plm_checklist_item *check, const char *what, const char *site,
                           int64_t blocks, size_t bytes)
 {
     for (int i = 0; i < check->figure_count; i++) {
-        const plm_check_figure *figure = &check->figures[i];
+        const plm_checklist_figure *figure = &check->figures[i];
         if (strcmp(figure->what, what) != 0 || strcmp(figure->site, site) != 0)
             continue;
         assert_int_equal(figure->blocks, blocks);
@@ -89,19 +89,19 @@ static void an_unfinished_autocast_step_is_fp32_and_keeps_attention(void **state
 {
     (void)state;
     asked it = ask("gpt350m_amp_b4_t2048_cap12g");
-    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_NO);
     assert_figure(check, "parameters", "", 292, 1423679488);
     assert_has(check->reason, "7 of their 8 sizes");
     assert_has(check->reason, "no step ended");
-    check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_YES);
+    check = check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_YES);
     assert_figure(check, "a line of the program", "forward gpt_torch.py:29", 11, 5926551552);
     assert_int_equal(check->gain_bytes, 5926551552 - 5926551552 / 5);
     assert_has(check->reason, "9.37 GiB"); /* 10,064,918,528 bytes */
     assert_has(check->reason, "gpt_torch.py:30 are half as large as those of forward "
                               "gpt_torch.py:29");
     assert_has(check->action, "if the line is a part of attention");
-    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_UNKNOWN);
-    check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_YES);
+    check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_YES);
     end(it);
 }
 
@@ -114,13 +114,13 @@ static void without_stacks_instants_tell_state_and_nothing_tells_activations(voi
                                         "gpt_dynamic_length_expandable"};
     for (int i = 0; i < 2; i++) {
         asked it = ask(names[i]);
-        const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO);
+        const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_NO);
         assert_figure(check, "parameters", "", 76, 187072512);
         assert_figure(check, "gradients", "", 76, 187072512);
         assert_figure(check, "optimizer state", "", 152, 2 * 187072512);
         assert_has(check->reason, "16 bytes a parameter");
-        check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_UNKNOWN);
-        check = check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_NO);
+        check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_UNKNOWN);
+        check = check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_NO);
         assert_true((check->gain_bytes > 0) == (i == 0));
         end(it);
     }
@@ -130,7 +130,7 @@ static void the_allocators_answer_names_the_best_setting_by_replay(void **state)
 {
     (void)state;
     asked it = ask("gpt_dynamic_length_60_steps");
-    const plm_check *check = check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_NO);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_NO);
     plm_replay_case wanted = {.settings = "expandable_segments:True"};
     plm_replay_result result;
     assert_ok(plm_replay_run(it.snapshot, 0, &wanted, &result));
@@ -138,7 +138,7 @@ static void the_allocators_answer_names_the_best_setting_by_replay(void **state)
     assert_has(check->action, "expandable_segments:True");
     end(it);
     it = ask("fragmented_cap2g_700m_request");
-    check = check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_NO);
+    check = check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_NO);
     assert_has(check->reason, "a request of 700.0 MiB failed");
     end(it);
 }
@@ -150,11 +150,11 @@ static void shards_of_fsdp_are_told_with_their_gradients_and_logits(void **state
 {
     (void)state;
     asked it = ask_file(RECORDINGS "fsdp2_rank0.pickle.xz");
-    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_NO);
     assert_figure(check, "parameters", "", 100, 306663424);
     assert_figure(check, "gradients", "", 9, 306663424);
     assert_figure(check, "optimizer state", "", 200, 613326848);
-    check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_YES);
+    check = check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_YES);
     assert_figure(check, "loss", "forward gpt_torch.py:47", 2, 824180740);
     assert_int_equal(check->gain_bytes, 824180740 - 824180740 / 8);
     assert_has(check->reason, "2.40 GiB");
@@ -168,13 +168,13 @@ static void losses_that_are_kept_are_lifetimes_and_not_activations(void **state)
 {
     (void)state;
     asked it = ask("mlp_leak_loss_history_40_steps");
-    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
     assert_figure(check, "more after every step", "leak snapshots_torch.py:87", 684, 677380248);
     assert_has(check->action, ".item()");
     assert_true(check->gain_bytes > 677380248 && check->gain_bytes < 680000000);
-    check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_NO);
+    check = check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_NO);
     assert_has(check->reason, "17.0 MiB");
-    assert_has(check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN)->reason,
+    assert_has(check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_UNKNOWN)->reason,
                "optimizer keeps no state");
     end(it);
 }
@@ -183,14 +183,14 @@ static void a_spike_and_waiting_blocks_are_lives_that_are_too_long(void **state)
 {
     (void)state;
     asked it = ask("cat_spike");
-    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
     assert_int_equal(check->gain_bytes, 3221225472); /* truth.json: spike_bytes */
-    check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN);
-    check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_UNKNOWN);
-    check_of(&it, PLM_CHECK_ALLOCATOR, PLM_ANSWER_YES);
+    check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_YES);
     end(it);
     it = ask("pending_free_two_streams");
-    check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    check = check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
     /* 18 blocks had been let go by the peak, and were not free. */
     assert_figure(check, "freed, waiting for a stream", "pending snapshots_torch.py:120", 18,
                   606781440);
@@ -203,11 +203,11 @@ static void a_history_that_overflowed_still_tells_ratios(void **state)
 {
     (void)state;
     asked it = ask("ring_overflow_1000_entries");
-    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_UNKNOWN);
     assert_figure(check, "parameters", "", 20, 10506240);
     assert_figure(check, "gradients", "", 20, 10506240);
     assert_figure(check, "optimizer state", "", 40, 21012480);
-    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_UNKNOWN);
+    check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_UNKNOWN);
     end(it);
 }
 
@@ -215,8 +215,8 @@ static void without_a_history_nothing_can_be_told(void **state)
 {
     (void)state;
     asked it = ask("no_history_recorded");
-    for (int i = 0; i < PLM_CHECK_COUNT; i++)
-        assert_int_equal(check_of(&it, (plm_check_kind)i, PLM_ANSWER_UNKNOWN)->gain_bytes, 0);
+    for (int i = 0; i < PLM_QUESTION_COUNT; i++)
+        assert_int_equal(check_of(&it, (plm_question)i, PLM_ANSWER_UNKNOWN)->gain_bytes, 0);
     end(it);
 }
 
@@ -391,11 +391,11 @@ static void types_without_a_sign_are_left_open(void **state)
 {
     (void)state;
     asked it = ask_run(plain);
-    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_UNKNOWN);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_UNKNOWN);
     assert_figure(check, "parameters", "", 2, 12 * MIB);
     assert_figure(check, "optimizer state", "", 4, 24 * MIB);
     assert_has(check->action, "dtype");
-    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_NO);
+    check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_NO);
     end(it);
 }
 
@@ -405,11 +405,11 @@ static void halves_of_the_parameters_prove_fp32(void **state)
     made_run run = plain;
     run.casts = true;
     asked it = ask_run(run);
-    assert_has(check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO)->reason, "16 bytes a parameter");
+    assert_has(check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_NO)->reason, "16 bytes a parameter");
     end(it);
     run.trains = false;
     it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_YES);
     assert_int_equal(check->gain_bytes, 6 * MIB);
     assert_has(check->action, "16 bits");
     end(it);
@@ -421,7 +421,7 @@ static void state_of_twice_the_size_means_16_bit_parameters(void **state)
     made_run run = plain;
     run.state_per_mille = 2000;
     asked it = ask_run(run);
-    assert_has(check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_NO)->reason, "parameters of 16 bits");
+    assert_has(check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_NO)->reason, "parameters of 16 bits");
     end(it);
 }
 
@@ -431,7 +431,7 @@ static void a_second_set_of_parameters_is_state_without_need(void **state)
     made_run run = plain;
     run.holds_copy = true;
     asked it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_STATE, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_YES);
     assert_int_equal(check->gain_bytes, 12 * MIB);
     assert_figure(check, "the parameters again", "", 2, 12 * MIB);
     end(it);
@@ -443,7 +443,7 @@ static void gradients_that_stay_for_the_next_forward_are_told(void **state)
     made_run run = plain;
     run.holds_gradients = true;
     asked it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
     assert_figure(check, "gradients during the forward", "no stack, blocks of 8.0 MiB", 2,
                   12 * MIB);
     assert_has(check->action, "set_to_none");
@@ -456,7 +456,7 @@ static void a_result_that_outlives_its_step_is_told(void **state)
     made_run run = plain;
     run.holds_output = true;
     asked it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
     assert_figure(check, "left from an earlier step", "forward model.py:10", 4, 32 * MIB);
     end(it);
 }
@@ -467,7 +467,7 @@ static void a_gain_is_bounded_by_the_next_peak(void **state)
 {
     (void)state;
     asked it = ask_run(plain);
-    const plm_check *check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_YES);
     assert_figure(check, "a line of the program", "forward model.py:10", 4, 32 * MIB);
     assert_int_equal(check->gain_bytes, 18 * MIB + 512);
     end(it);
@@ -480,10 +480,10 @@ static void what_a_later_micro_batch_keeps_is_kept_too(void **state)
     made_run run = plain;
     run.accumulates = true;
     asked it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_YES);
     assert_figure(check, "a line of the program", "forward model.py:10", 4, 32 * MIB);
     assert_int_equal(check->gain_bytes, 24 * MIB);
-    check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_NO);
+    check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_NO);
     end(it);
 }
 
@@ -493,7 +493,7 @@ static void what_checkpoint_keeps_is_not_to_be_checkpointed(void **state)
     made_run run = plain;
     run.checkpoints = true;
     asked it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_ACTIVATIONS, PLM_ANSWER_NO);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_ACTIVATIONS, PLM_ANSWER_NO);
     assert_has(check->reason, "torch.utils.checkpoint is in use");
     end(it);
 }
@@ -504,7 +504,7 @@ static void temporaries_of_the_optimizer_at_the_peak_are_told(void **state)
     made_run run = plain;
     run.peaks_in_optimizer = true;
     asked it = ask_run(run);
-    const plm_check *check = check_of(&it, PLM_CHECK_LIFETIMES, PLM_ANSWER_YES);
+    const plm_checklist_item *check = check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
     assert_has(check->action, "fused=True");
     end(it);
 }

@@ -29,7 +29,7 @@ typedef struct wording {
     int32_t device;
     size_t asked, capacity, free, allowed, process, listed, allocated, private, reserved,
         unallocated; /* 0: not in the message */
-    plm_oom_verdict verdict;
+    plm_verdict verdict;
     bool proven;
 } wording;
 
@@ -46,7 +46,7 @@ static const wording wordings[] = {
      .free = MIBS(18.75),
      .allocated = GIB(14.30),
      .reserved = GIB(14.60),
-     .verdict = PLM_OOM_VERDICT_CAPACITY},
+     .verdict = PLM_VERDICT_CAPACITY},
     {.text = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 3; 10.92 GiB total "
              "capacity; 6.06 GiB already allocated; 832.00 MiB free; 3.33 GiB cached)",
      .form = PLM_OOM_FORM_PYTORCH_1,
@@ -57,7 +57,7 @@ static const wording wordings[] = {
      .free = 832 * MIB,
      .allocated = GIB(6.06),
      .reserved = GIB(3.33), /* what 1.3 called cached was another sum; see below */
-     .verdict = PLM_OOM_VERDICT_UNCLEAR},
+     .verdict = PLM_VERDICT_UNKNOWN},
     {.text = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; "
              "39.59 GiB total capacity; 18.00 GiB already allocated; 19.00 GiB free; 20.00 GiB "
              "allowed; 19.50 GiB reserved in total by PyTorch) If reserved memory is >> allocated "
@@ -71,7 +71,7 @@ static const wording wordings[] = {
      .allowed = GIB(20),
      .allocated = GIB(18),
      .reserved = GIB(19.5),
-     .verdict = PLM_OOM_VERDICT_LIMIT,
+     .verdict = PLM_VERDICT_LIMIT,
      .proven = true},
     {.text = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 700.00 MiB. GPU 0 "
              "has a total capacty of 23.69 GiB of which 22.94 MiB is free. Process 1234 has 23.60 "
@@ -86,7 +86,7 @@ static const wording wordings[] = {
      .listed = GIB(23.60),
      .allocated = GIB(12),
      .unallocated = GIB(11.2),
-     .verdict = PLM_OOM_VERDICT_FRAGMENTATION},
+     .verdict = PLM_VERDICT_FRAGMENTATION},
     {.text =
          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 184.13 GiB. GPU 2 has a "
          "total capacity of 79.14 GiB of which 37.02 GiB is free. Including non-PyTorch memory, "
@@ -103,7 +103,7 @@ static const wording wordings[] = {
      .allocated = GIB(38.58),
      .private = MIBS(105.08),
      .unallocated = MIBS(850.91),
-     .verdict = PLM_OOM_VERDICT_REQUEST_TOO_LARGE,
+     .verdict = PLM_VERDICT_TOO_LARGE,
      .proven = true},
     {.text =
          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 GiB. GPU 0 has a "
@@ -120,7 +120,7 @@ static const wording wordings[] = {
      .listed = GIB(21.5),
      .allocated = GIB(50),
      .unallocated = GIB(2),
-     .verdict = PLM_OOM_VERDICT_OTHER_PROCESS,
+     .verdict = PLM_VERDICT_OTHER_PROCESS,
      .proven = true},
     {.text =
          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a "
@@ -137,7 +137,7 @@ static const wording wordings[] = {
      .process = GIB(139.5),
      .allocated = GIB(137),
      .unallocated = GIB(1.9),
-     .verdict = PLM_OOM_VERDICT_CAPACITY,
+     .verdict = PLM_VERDICT_CAPACITY,
      .proven = true},
     {.text = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a "
              "total capacity of 287.98 GiB of which 275.86 GiB is free. 1.05 GiB allowed; Of the "
@@ -153,7 +153,7 @@ static const wording wordings[] = {
      .allocated = MIBS(1017.01),
      .private = 17 * MIB,
      .unallocated = MIBS(54.99),
-     .verdict = PLM_OOM_VERDICT_LIMIT,
+     .verdict = PLM_VERDICT_LIMIT,
      .proven = true},
     {.text =
          "HIP out of memory. Tried to allocate 2.00 MiB. GPU 7 has a total capacity of 287.98 GiB "
@@ -167,7 +167,7 @@ static const wording wordings[] = {
      .free = GIB(203.49),
      .allocated = GIB(68.63),
      .unallocated = GIB(14.93),
-     .verdict = PLM_OOM_VERDICT_UNCLEAR},
+     .verdict = PLM_VERDICT_UNKNOWN},
     {.text =
          "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 10.00 GiB. GPU 0 has a "
          "total capacity of 15.91 GiB. Of the allocated memory 12.00 GiB is allocated by "
@@ -179,14 +179,14 @@ static const wording wordings[] = {
      .capacity = GIB(15.91),
      .allocated = GIB(12),
      .unallocated = GIB(1),
-     .verdict = PLM_OOM_VERDICT_CAPACITY,
+     .verdict = PLM_VERDICT_CAPACITY,
      .proven = true},
     {.text = "CUDA out of memory. Tried to allocate more than 1EB memory.",
      .form = PLM_OOM_FORM_PYTORCH_2,
      .backend = "CUDA",
      .device = -1,
      .asked = SIZE_MAX,
-     .verdict = PLM_OOM_VERDICT_REQUEST_TOO_LARGE,
+     .verdict = PLM_VERDICT_TOO_LARGE,
      .proven = true},
     {.text =
          "torch.OutOfMemoryError: Allocation on device 1 would exceed allowed memory. (out of "
@@ -201,7 +201,7 @@ static const wording wordings[] = {
      .free = SIZE_MAX - 1, /* 0 bytes, which are known */
      .allowed = SIZE_MAX,
      .allocated = GIB(22.43),
-     .verdict = PLM_OOM_VERDICT_CAPACITY,
+     .verdict = PLM_VERDICT_CAPACITY,
      .proven = true},
     {.text = "RuntimeError: MPS backend out of memory (MPS allocated: 17.22 GB, other allocations: "
              "1.50 GB, max allowed: 18.13 GB). Tried to allocate 256.00 MB on private pool. Use "
@@ -213,28 +213,28 @@ static const wording wordings[] = {
      .asked = 256 * MIB,
      .allowed = GIB(18.13),
      .allocated = GIB(17.22),
-     .verdict = PLM_OOM_VERDICT_LIMIT,
+     .verdict = PLM_VERDICT_LIMIT,
      .proven = true},
     {.text = "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be asynchronously "
              "reported at some other API call",
      .form = PLM_OOM_FORM_LIBRARY,
      .backend = "CUDA",
      .device = -1,
-     .verdict = PLM_OOM_VERDICT_LIBRARY,
+     .verdict = PLM_VERDICT_LIBRARY,
      .proven = true},
     {.text =
          "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
      .form = PLM_OOM_FORM_LIBRARY,
      .backend = "",
      .device = -1,
-     .verdict = PLM_OOM_VERDICT_LIBRARY,
+     .verdict = PLM_VERDICT_LIBRARY,
      .proven = true},
     {.text = "RuntimeError: cuda runtime error (2) : out of memory at "
              "/pytorch/aten/src/THC/generic/THCStorage.cu:58",
      .form = PLM_OOM_FORM_LIBRARY,
      .backend = "",
      .device = -1,
-     .verdict = PLM_OOM_VERDICT_LIBRARY,
+     .verdict = PLM_VERDICT_LIBRARY,
      .proven = true},
     {.text =
          "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 'out "
@@ -242,7 +242,7 @@ static const wording wordings[] = {
      .form = PLM_OOM_FORM_LIBRARY,
      .backend = "",
      .device = -1,
-     .verdict = PLM_OOM_VERDICT_LIBRARY,
+     .verdict = PLM_VERDICT_LIBRARY,
      .proven = true},
     {.text =
          "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't "
@@ -252,13 +252,13 @@ static const wording wordings[] = {
      .backend = "",
      .device = -1,
      .asked = 40000000000u,
-     .verdict = PLM_OOM_VERDICT_HOST,
+     .verdict = PLM_VERDICT_HOST,
      .proven = true},
     {.text = "torch.OutOfMemoryError: CUDA out of memory.",
      .form = PLM_OOM_FORM_BARE,
      .backend = "CUDA",
      .device = -1,
-     .verdict = PLM_OOM_VERDICT_UNCLEAR},
+     .verdict = PLM_VERDICT_UNKNOWN},
 };
 
 static const size_t wording_count = sizeof wordings / sizeof *wordings;
@@ -365,13 +365,13 @@ static void rounding_is_never_taken_for_proof(void **state)
         "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 8.00 "
         "GiB of which 0.50 GiB is free. Of the allocated memory 3.00 GiB is allocated by "
         "PyTorch, and 0.50 GiB is reserved by PyTorch but unallocated.");
-    assert_int_equal(report.verdict, PLM_OOM_VERDICT_FRAGMENTATION);
+    assert_int_equal(report.verdict, PLM_VERDICT_FRAGMENTATION);
     assert_false(report.proven);
     report =
         read_one("CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of "
                  "8.00 GiB of which 0.50 GiB is free. Of the allocated memory 3.00 GiB is "
                  "allocated by PyTorch, and 0.50 GiB is reserved by PyTorch but unallocated.");
-    assert_int_equal(report.verdict, PLM_OOM_VERDICT_CAPACITY);
+    assert_int_equal(report.verdict, PLM_VERDICT_CAPACITY);
     assert_true(report.proven);
 }
 
@@ -398,7 +398,7 @@ static void a_message_broken_by_a_terminal_reads_the_same(void **state)
         }
         text[count] = '\0';
         plm_oom_report report = read_one(text);
-        assert_int_equal(report.verdict, PLM_OOM_VERDICT_OTHER_PROCESS);
+        assert_int_equal(report.verdict, PLM_VERDICT_OTHER_PROCESS);
         assert_int_equal(report.message.figures[PLM_OOM_LISTED].bytes, GIB(21.5));
     }
 }
@@ -418,7 +418,7 @@ static void the_last_of_a_log_is_told_and_all_are_counted_by_rank(void **state)
     assert_int_equal(report.message_count, 4);
     assert_int_equal(report.message.rank, 2);
     assert_int_equal(report.message.line, 7);
-    assert_int_equal(report.verdict, PLM_OOM_VERDICT_REQUEST_TOO_LARGE);
+    assert_int_equal(report.verdict, PLM_VERDICT_TOO_LARGE);
     assert_false(report.message.figures[PLM_OOM_ALLOWED].known); /* of another line */
     assert_int_equal(report.source_count, 3);
     assert_int_equal(report.sources[0].rank, 1);
@@ -443,7 +443,7 @@ static void a_message_is_found_wherever_a_long_log_is_cut(void **state)
         assert_int_equal(report.message_count, 1);
         assert_int_equal(report.message.rank, 5);
         assert_int_equal(report.message.line, before / 10 + 1);
-        assert_int_equal(report.verdict, PLM_OOM_VERDICT_OTHER_PROCESS);
+        assert_int_equal(report.verdict, PLM_VERDICT_OTHER_PROCESS);
     }
 }
 
@@ -491,8 +491,8 @@ static void render(const plm_oom_report *report)
     assert_non_null(root);
     assert_true(json_is_string(json_object_get(root, "verdict")));
     json_decref(root);
-    plm_report_free(text);
-    plm_report_free(line);
+    plm_free(text);
+    plm_free(line);
 }
 
 static void a_message_cut_off_anywhere_gives_an_answer(void **state)
@@ -564,8 +564,8 @@ static void a_failed_allocation_leaves_nothing(void **state)
             if (status == PLM_OK)
                 status = plm_oom_report_json(&report, &line);
             bool fired = plm__host_fail_at(0, false);
-            plm_report_free(text);
-            plm_report_free(line);
+            plm_free(text);
+            plm_free(line);
             if (!fired) {
                 assert_int_equal(status, PLM_OK);
                 break;
@@ -594,7 +594,7 @@ static void the_command_reads_standard_input_a_file_or_an_operand(void **state)
     char output[8192];
     setenv("OOM", wordings[6].text, 1);
     assert_int_equal(run_doctor("--message -", output), 0);
-    assert_non_null(strstr(output, "the run needs more than the device has (proven"));
+    assert_non_null(strstr(output, "the run needs more than it can have (proven"));
     assert_int_equal(run_doctor("--message /dev/stdin --json", output), 0);
     assert_non_null(strstr(output, "{\"verdict\":\"capacity\",\"proven\":true"));
     assert_int_equal(run_doctor("\"$OOM\"", output), 0);

@@ -220,7 +220,7 @@ static void perfetto_of_every_recording_is_valid_and_has_its_peak(void **state)
         assert_int_equal(peak, plm_trace_find_peak(sources[0].trace).bytes_taken);
         assert_int_equal(reserved, plm_snapshot_devices(snapshot, &count)[0].reserved_bytes);
         json_decref(root);
-        plm_export_sources_free(sources);
+        plm_free(sources);
         plm_snapshot_destroy(snapshot);
     }
 }
@@ -263,7 +263,7 @@ static void a_recording_written_as_a_snapshot_reads_back_the_same(void **state)
         assert_ok(plm_export_snapshot(path, sources, count));
         assert_ok(plm_snapshot_read(path, &again));
         assert_same_state(snapshot, again);
-        plm_export_sources_free(sources);
+        plm_free(sources);
         plm_snapshot_destroy(snapshot);
         plm_snapshot_destroy(again);
     }

@@ -32,8 +32,8 @@ static void end(found it)
 
 static void assert_site(const plm_findings *findings, int64_t place, const char *wanted)
 {
-    char text[PLM_SITE_TEXT];
-    assert_string_equal(plm_site_text(findings, place, text), wanted);
+    char text[PLM_CALL_SITE_TEXT];
+    assert_string_equal(plm_call_site_text(findings, place, text), wanted);
 }
 
 /* ---- sites ---- */
@@ -104,7 +104,7 @@ static void kept_losses_are_a_leak_at_their_line(void **state)
 {
     (void)state;
     found it = find_with("mlp_leak_loss_history_40_steps", 0);
-    assert_string_equal(it.findings->verdict, "leak");
+    assert_int_equal(it.findings->verdict, PLM_VERDICT_LEAK);
     assert_int_equal(it.findings->leak_count, 1);
     const plm_leak *leak = it.findings->leaks;
     assert_site(it.findings, leak->place, "leak snapshots_torch.py:87");
@@ -216,7 +216,7 @@ static void the_concatenation_is_the_spike(void **state)
 {
     (void)state;
     found it = find_with("cat_spike", 0);
-    assert_string_equal(it.findings->verdict, "spike");
+    assert_int_equal(it.findings->verdict, PLM_VERDICT_SPIKE);
     const plm_spike *spike = it.findings->spikes;
     assert_int_equal(spike->bytes, 3221225472);
     assert_site(it.findings, spike->place, "catspike snapshots_torch.py:161");
@@ -228,7 +228,7 @@ static void nineteen_blocks_wait_for_another_stream(void **state)
 {
     (void)state;
     found it = find_with("pending_free_two_streams", 0);
-    assert_string_equal(it.findings->verdict, "waits");
+    assert_int_equal(it.findings->verdict, PLM_VERDICT_WAITS);
     assert_int_equal(it.findings->wait_count, 1);
     assert_int_equal(it.findings->waits[0].blocks, 19);
     assert_int_equal(it.findings->waits[0].bytes, 1314848768 - 674201600);
@@ -240,10 +240,10 @@ static void changing_lengths_fragment(void **state)
 {
     (void)state;
     found it = find_with("gpt_dynamic_length_60_steps", 0);
-    assert_string_equal(it.findings->verdict, "fragmentation");
+    assert_int_equal(it.findings->verdict, PLM_VERDICT_FRAGMENTATION);
     end(it);
     it = find_with("gpt_dynamic_length_expandable", 0);
-    assert_string_equal(it.findings->verdict, "none");
+    assert_int_equal(it.findings->verdict, PLM_VERDICT_NONE);
     end(it);
 }
 
@@ -253,7 +253,7 @@ static void a_missing_or_cut_history_is_told(void **state)
 {
     (void)state;
     found it = find_with("no_history_recorded", 0);
-    assert_string_equal(it.findings->verdict, "no_history");
+    assert_int_equal(it.findings->verdict, PLM_VERDICT_NO_HISTORY);
     assert_int_equal(it.findings->reserved_peak_bytes, 0);
     assert_false(it.findings->peaks_are_whole);
     end(it);
@@ -290,7 +290,7 @@ static void enough_in_pieces_is_fragmentation(void **state)
     static const size_t capacities[] = {0, 2 * GIB};
     for (size_t i = 0; i < 2; i++) {
         found it = find_with("fragmented_cap2g_700m_request", capacities[i]);
-        assert_string_equal(it.findings->verdict, "fragmentation");
+        assert_int_equal(it.findings->verdict, PLM_VERDICT_FRAGMENTATION);
         assert_int_equal(it.findings->failure_count, 1);
         const plm_failure *failure = it.findings->failures;
         assert_int_equal(failure->verdict, PLM_VERDICT_FRAGMENTATION);

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "plimsoll/options.h"
 #include "report/table.h"
-#include "torch/settings.h"
+#include "torch/alloc_conf.h"
 #include "unit/scratch.h"
 
 typedef struct place {

@@ -234,7 +234,7 @@ static void help_shows_every_option_with_its_default(void **state)
               "\n"
               "example:\n"
               "  ship load gpt2 --batch 4\n");
-    plm_options_help_free(help);
+    plm_free(help);
 }
 
 static const plm_option awkward_options[] = {
@@ -261,12 +261,12 @@ static void the_manual_has_every_option_and_no_text_becomes_a_request(void **sta
     assert_non_null(strstr(text, "plain, fused or both\n"));
     assert_non_null(strstr(text, "\\fB\\-\\-help\\fR\nprint this text\n"));
     assert_non_null(strstr(text, ".nf\nship load gpt2 \\-\\-batch 4\n.fi\n"));
-    plm_options_help_free(text);
+    plm_free(text);
     assert_ok(plm_options_manual(&awkward, &text));
     assert_non_null(strstr(text, "\n\\&'Sinks'.\n"));
     assert_non_null(strstr(text, "\n\\&.begins with a point, has a \\e and a \\-\n"));
     assert_non_null(strstr(text, "\n\\&.hidden \\-\\-quote x\n"));
-    plm_options_help_free(text);
+    plm_free(text);
 }
 
 static void the_completion_is_an_arm_that_knows_what_follows_each_option(void **state)
@@ -288,11 +288,11 @@ static void the_completion_is_an_arm_that_knows_what_follows_each_option(void **
               "        --attention) kind=choice choices='plain fused both' ;;\n"
               "        esac\n"
               "        ;;\n");
-    plm_options_help_free(text);
+    plm_free(text);
     assert_ok(plm_options_completion(&awkward, &text));
     assert_non_null(strstr(text, "operands=none\n"));
     assert_non_null(strstr(text, "--quote) kind=folder ;;\n"));
-    plm_options_help_free(text);
+    plm_free(text);
 }
 
 typedef plm_status renderer(const plm_syntax *syntax, char **text);
@@ -311,7 +311,7 @@ static void rendering_survives_the_failure_of_every_allocation(void **state)
             fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_true(fired == (text == NULL));
-            plm_options_help_free(text);
+            plm_free(text);
             assert_int_equal(plm__host_stats_get().live_count, 0);
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* settings: what a request takes, what the driver is asked for, and the settings string. */
 #include "pool/settings.h"
-#include "torch/settings.h"
+#include "torch/alloc_conf.h"
 #include "unit/test.h"
 
 #define MIB ((size_t)1 << 20)

@@ -78,7 +78,7 @@ static void the_command_finds_the_recorder_first_and_keeps_its_own_environment(v
     assert_null(value_of(prepared, "PLIMSOLL_RECORD_AT_STEP")); /* an outer recording's */
     assert_null(value_of(prepared, "PLIMSOLL_RECORD_ON_EXIT"));
     assert_int_equal(atol(value_of(prepared, "PLIMSOLL_RECORD_PID")), getpid());
-    plm_record_environment_free(prepared);
+    plm_free(prepared);
 
     settings.at_step = 3;
     settings.on_exit = true;
@@ -88,7 +88,7 @@ static void the_command_finds_the_recorder_first_and_keeps_its_own_environment(v
     assert_string_equal(value_of(prepared, "PYTHONPATH"), want);
     assert_string_equal(value_of(prepared, "PLIMSOLL_RECORD_AT_STEP"), "3");
     assert_string_equal(value_of(prepared, "PLIMSOLL_RECORD_ON_EXIT"), "1");
-    plm_record_environment_free(prepared);
+    plm_free(prepared);
 }
 
 static void the_recorder_is_written_as_it_stands_in_the_sources(void **state)
@@ -98,7 +98,7 @@ static void the_recorder_is_written_as_it_stands_in_the_sources(void **state)
     char *const nothing[] = {NULL};
     plm_record_settings settings = settings_in(out, "a/b");
     assert_ok(plm_record_prepare(&settings, nothing, &prepared));
-    plm_record_environment_free(prepared);
+    plm_free(prepared);
     plm_file written, source;
     snprintf(path, sizeof path, "%s/python/plimsoll_record.py", out);
     assert_ok(plm__file_map(path, &written));
@@ -146,7 +146,7 @@ static void a_failed_allocation_leaves_nothing(void **state)
             fired = plm__host_fail_at(0, false);
             assert_int_equal(status, fired ? PLM_ERROR_HOST_MEMORY : PLM_OK);
             assert_true(fired == !prepared);
-            plm_record_environment_free(prepared);
+            plm_free(prepared);
         }
         assert_true(n > 2);
     }

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "plimsoll/findings.h"
 #include "plimsoll/replay.h"
-#include "torch/replay.h"
+#include "replay/replay.h"
 #include "trace/trace.h"
 
 #define RECORDINGS PLM_SOURCE_DIR "/tests/data/recordings/"

@@ -41,10 +41,10 @@ static void one_snapshot_twice_has_no_odd_rank_and_no_difference(void **state)
     char *text = NULL;
     assert_ok(plm_report_snapshot_text(both.ranks, 2, (plm_report_style){0}, &text));
     assert_non_null(strstr(text, "The ranks agree"));
-    plm_report_free(text);
+    plm_free(text);
     assert_ok(plm_report_difference_json(&both.ranks[0], &both.ranks[1], &text));
     assert_non_null(strstr(text, "\"sites\":[]"));
-    plm_report_free(text);
+    plm_free(text);
     end(&both);
 }
 
@@ -63,7 +63,7 @@ static void running_text_keeps_to_the_width(void **state)
             for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
                 if (plm__text_cells(line, (int64_t)strlen(line)) > most)
                     fail_msg("wider than %d: %s", most, line);
-            plm_report_free(text);
+            plm_free(text);
         }
     end(&both);
 }
@@ -95,7 +95,7 @@ static void reports_without_host_memory_fail_cleanly(void **state)
             plm__host_fail_at(n, n % 2 == 0);
             plm_status status = tell(&both, which, &text);
             bool fired = plm__host_fail_at(0, false);
-            plm_report_free(text);
+            plm_free(text);
             if (!fired) {
                 assert_ok(status);
                 break;

@@ -97,7 +97,7 @@ static size_t live_at_end(const plm_trace *trace)
     size_t bytes = 0;
     for (int64_t i = 0; i < live_count; i++)
         bytes += events[live[i]].bytes_asked;
-    plm_trace_free(live);
+    plm_free(live);
     return bytes;
 }
 

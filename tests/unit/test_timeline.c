@@ -179,7 +179,7 @@ static void the_peak_and_its_holders_are_those_of_the_trace(void **state)
     }
     assert_int_equal(bytes, peak.bytes_taken);
     assert_int_equal(count, live_count);
-    plm_trace_free(live);
+    plm_free(live);
     plm__timeline_fini(&timeline);
     plm_trace_destroy(trace);
 }

@@ -112,10 +112,10 @@ static void what_lives_at_an_event_is_listed_largest_first(void **state)
     assert_int_equal(live[0], 2);
     assert_int_equal(live[1], 0);
     assert_int_equal(live[2], 4);
-    plm_trace_free(live);
+    plm_free(live);
     assert_ok(plm_trace_live_at(t.trace, 3, &live, &count)); /* right after a death */
     assert_int_equal(count, 2);
-    plm_trace_free(live);
+    plm_free(live);
     plm_trace_destroy(t.trace);
 }
 
@@ -179,7 +179,7 @@ static plm_status write_and_view(void)
     }
     if (status == PLM_OK)
         status = plm_trace_live_at(trace, 39, &live, &count);
-    plm_trace_free(live);
+    plm_free(live);
     plm_trace_destroy(trace);
     return status;
 }

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* The profile of an update as a page for a terminal: the whole, operations, layers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plimsoll/size.h"
+#include "plimsoll/plan_report.h"
+#include "base/number.h"
+#include "plan_report/profile_internal.h"
+#include "report/table.h"
+#include "report/wrap.h"
+
+enum { INDENT = 2, BAR_CELLS = 12 };
+
+typedef struct profile_page {
+    const plm_profile *profile;
+    plm_profile_order order;
+    plm_table_style table;
+    int64_t columns, rows;
+    double all_ns;   /* of an update */
+    size_t all_kept; /* bytes */
+    plm_text *out;
+} profile_page;
+
+static void add_heading(const profile_page *page, const char *text)
+{
+    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
+                  page->table.colour ? "\x1b[0m" : "");
+}
+
+static void render(const profile_page *page, plm_table *table)
+{
+    plm_status status = plm__table_render(table, page->table, page->out);
+    if (status != PLM_OK)
+        page->out->status = status;
+    plm__table_fini(table);
+    plm__text_add(page->out, "\n");
+}
+
+/* Frees the words. */
+static void wrap(const profile_page *page, plm_text *words)
+{
+    if (plm__text_status(words) != PLM_OK)
+        page->out->status = plm__text_status(words);
+    else if (words->count > 0)
+        plm__text_wrap(page->out, words->items, page->columns, 0);
+    plm__text_fini(words);
+}
+
+/* "1.23 s", "45.6 ms", "789 us" */
+static const char *time_text(double ns, char text[24])
+{
+    if (ns >= 1e9)
+        plm__print(text, 24, "%.2f s", ns * 1e-9);
+    else if (ns >= 1e6)
+        plm__print(text, 24, "%.1f ms", ns * 1e-6);
+    else
+        plm__print(text, 24, "%.0f us", ns * 1e-3);
+    return text;
+}
+
+static const char *bytes_text(size_t bytes, char text[PLM_SIZE_TEXT])
+{
+    if (bytes == 0)
+        return "";
+    return plm_size_format(bytes, text);
+}
+
+static void add_head(const profile_page *page, const char *model)
+{
+    plm_plan_summary plan = plm_plan_summarize(plm_profile_plan(page->profile));
+    char step[24], title[200];
+    plm_text words = {0};
+    double tokens = (double)plan.batch * (double)plan.sequence;
+    plm__print(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
+               time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
+    add_heading(page, title);
+    plm__text_add(&words, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
+                  (long long)plan.batch, (long long)plan.strategy.micro_batch,
+                  (long long)plan.sequence, plm_attention_text(plan.strategy.attention),
+                  plm_dtype_text(plan.strategy.precision));
+    if (plan.step_seconds > 0)
+        plm__text_add(&words, "; predicted %s, %+.0f %%", time_text(plan.step_seconds * 1e9, step),
+                      100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
+    wrap(page, &words);
+}
+
+/* Which operation runs at the transient region's fullest. */
+static void add_peak(const profile_page *page)
+{
+    int64_t count;
+    char live[PLM_SIZE_TEXT], made[PLM_SIZE_TEXT];
+    const plm_profile_row *rows = plm_profile_rows(page->profile, &count);
+    plm_text words = {0};
+    for (int64_t i = 0; i < count; i++) {
+        if (!rows[i].is_peak)
+            continue;
+        plm__text_add(&words, "the transient region is fullest, %s, while %s %s runs",
+                      plm_size_format(rows[i].live_bytes, live), rows[i].layer, rows[i].op);
+        if (rows[i].made_bytes > 0)
+            plm__text_add(&words, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
+        break;
+    }
+    wrap(page, &words);
+    plm__text_add(page->out, "\n");
+}
+
+/* "12 blocks" or the layer, then the label when it is not the operation's own name. */
+static void add_place(plm_table *table, const plm__profile_sum *sum)
+{
+    const plm_profile_row *row = sum->row;
+    char where[64];
+    if (row->block >= 0 && sum->blocks > 1)
+        snprintf(where, sizeof where, "blocks");
+    else
+        snprintf(where, sizeof where, "%.40s",
+                 row->layer[0] ? row->layer : plm_program_text(row->program));
+    bool named = strcmp(row->label, row->op) != 0;
+    plm__table_cell(table, "%s%s%s", where, named ? " " : "", named ? row->label : "");
+}
+
+/* GFLOP/s or GB/s, whichever the operation is more about. */
+static void add_rate(plm_table *table, const plm__profile_sum *sum)
+{
+    if (sum->ns <= 0)
+        plm__table_cell(table, "%s", "");
+    else if (sum->flops > 8 * sum->bytes)
+        plm__table_cell(table, "%.1f GFLOP/s", sum->flops / sum->ns);
+    else
+        plm__table_cell(table, "%.1f GB/s", sum->bytes / sum->ns);
+}
+
+static double share_of(const profile_page *page, const plm__profile_sum *sum)
+{
+    if (page->order == PLM_PROFILE_BY_TIME)
+        return sum->ns / page->all_ns;
+    return page->all_kept ? (double)sum->kept_bytes / (double)page->all_kept : 0;
+}
+
+/* Columns of operations. `least` is the page's width from which one is shown, by time and by
+ * memory: what the order asks about stays on a narrow page. */
+typedef enum measure { WHERE, OPERATION, TIMES, RATE, TIME, KEPT, MADE, SHARE, BAR, SHAPE } measure;
+
+static const struct {
+    plm_table_column column;
+    int64_t least[2];
+} measures[] = {
+    [WHERE] = {{.title = "where"}, {0, 0}},
+    [OPERATION] = {{.title = "operation"}, {0, 0}},
+    [TIMES] = {{.title = "times", .right = true}, {120, 120}},
+    [RATE] = {{.title = "rate", .right = true}, {90, 112}},
+    [TIME] = {{.title = "time", .right = true}, {0, 90}},
+    [KEPT] = {{.title = "kept", .right = true}, {100, 0}},
+    [MADE] = {{.title = "made", .right = true}, {112, 100}},
+    [SHARE] = {{.title = "share", .right = true}, {0, 0}},
+    [BAR] = {{.bar_cells = BAR_CELLS}, {134, 134}},
+    [SHAPE] = {{.title = "shape"}, {160, 160}},
+};
+
+enum { MEASURE_COUNT = sizeof measures / sizeof *measures };
+
+static bool is_shown(const profile_page *page, measure m)
+{
+    return page->columns >= measures[m].least[page->order == PLM_PROFILE_BY_MEMORY];
+}
+
+static void add_measure(const profile_page *page, plm_table *table, measure m,
+                        const plm__profile_sum *sum)
+{
+    char text[PLM_SIZE_TEXT > 24 ? PLM_SIZE_TEXT : 24];
+    switch (m) {
+    case WHERE:
+        add_place(table, sum);
+        break;
+    case OPERATION:
+        plm__table_cell(table, "%s", sum->row->op);
+        break;
+    case TIMES:
+        plm__table_cell(table, "%lld", (long long)sum->blocks);
+        break;
+    case RATE:
+        add_rate(table, sum);
+        break;
+    case TIME:
+        plm__table_cell(table, "%s", time_text(sum->ns, text));
+        break;
+    case KEPT:
+        plm__table_cell(table, "%s", bytes_text(sum->kept_bytes, text));
+        break;
+    case MADE:
+        plm__table_cell(table, "%s", bytes_text(sum->made_bytes, text));
+        break;
+    case SHARE:
+        plm__table_cell(table, "%.1f %%", 100 * share_of(page, sum));
+        break;
+    case BAR:
+        plm__table_bar(table, share_of(page, sum));
+        break;
+    case SHAPE:
+        plm__table_cell(table, "%s", sum->row->shape);
+        break;
+    }
+}
+
+static void add_operations(const profile_page *page, const plm__profile_sums *sums)
+{
+    plm_table_column columns[MEASURE_COUNT];
+    plm_table table;
+    int shown = 0;
+    for (int m = 0; m < MEASURE_COUNT; m++)
+        if (is_shown(page, (measure)m))
+            columns[shown++] = measures[m].column;
+    plm__table_init(&table, columns, shown);
+    for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        for (int m = 0; m < MEASURE_COUNT; m++)
+            if (is_shown(page, (measure)m))
+                add_measure(page, &table, (measure)m, &sums->list.items[i]);
+    }
+    render(page, &table);
+    if (sums->list.count > page->rows)
+        plm__text_add(page->out, "  and %lld more; --rows shows them\n\n",
+                      (long long)(sums->list.count - page->rows));
+}
+
+static void add_layers(const profile_page *page, const plm__profile_sums *sums)
+{
+    static const plm_table_column columns[] = {
+        {.title = "layer"},
+        {.title = "time", .right = true},
+        {.title = "kept", .right = true},
+        {.title = "made", .right = true},
+        {.title = "share", .right = true},
+        {.bar_cells = BAR_CELLS},
+        {.title = "live at most", .right = true},
+    };
+    plm_table table;
+    char live[PLM_SIZE_TEXT];
+    plm__table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
+        const plm__profile_sum *sum = &sums->list.items[i];
+        plm__table_row(&table, PLM_TABLE_PLAIN);
+        plm__table_cell(&table, "%s",
+                        sum->row->layer[0] ? sum->row->layer : plm_program_text(sum->row->program));
+        for (int m = TIME; m <= BAR; m++)
+            add_measure(page, &table, (measure)m, sum);
+        plm__table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
+    }
+    render(page, &table);
+    if (sums->list.count > page->rows)
+        plm__text_add(page->out, "  and %lld more; --rows shows them\n\n",
+                      (long long)(sums->list.count - page->rows));
+}
+
+static void add_all(profile_page *page, const char *model, const plm__profile_sums *operations,
+                    const plm__profile_sums *layers)
+{
+    for (int64_t i = 0; i < operations->list.count; i++)
+        page->all_kept += operations->list.items[i].kept_bytes;
+    add_head(page, model);
+    add_peak(page);
+    add_operations(page, operations);
+    add_layers(page, layers);
+    plm__text_wrap(page->out,
+                   "time: of an update, each operation by its fastest run; kept: waits for the "
+                   "backward; made: begins to live there, of one micro-batch; times: in one "
+                   "micro-batch",
+                   page->columns, 0);
+}
+
+plm_status plm_report_profile_text(const plm_profile *profile, const char *model,
+                                   plm_profile_order order, plm_report_style style, char **text)
+{
+    plm__profile_sums operations = {0}, layers = {0};
+    plm_text out = {0};
+    plm_status status;
+    profile_page page = {
+        .profile = profile,
+        .order = order,
+        .table = {.colour = style.colour, .indent_cells = INDENT},
+        .columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT,
+        .rows = style.rows ? style.rows : PLM_REPORT_ROWS_DEFAULT,
+        .all_ns = plm_profile_step_seconds(profile) * 1e9,
+        .out = &out,
+    };
+    PLM_TRY_DONE(plm__profile_gather(profile, false, order, &operations));
+    PLM_TRY_DONE(plm__profile_gather(profile, true, order, &layers));
+    add_all(&page, model, &operations, &layers);
+    PLM_TRY_DONE(plm__text_status(&out));
+    *text = out.items;
+    out = (plm_text){0};
+done:
+    plm__text_fini(&out);
+    plm__profile_sums_free(&operations);
+    plm__profile_sums_free(&layers);
+    return status;
+}
