@@ -67,16 +67,19 @@ static void measure(const char *path, const plm_text *plain, times *best)
     stop_if(plm_snapshot_read_bytes(path, plain->items, (size_t)plain->count, &snapshot) != PLM_OK,
             "cannot read");
     keep_best(&best->read_plain, start);
-    best->events = plm_snapshot_devices(snapshot, &count)->trace_entries;
+    const plm_snapshot_device *device = plm_snapshot_devices(snapshot, &count);
+    best->events = device->trace_entries;
     start = plm__clock_ns();
-    stop_if(plm_replay_run(snapshot, 0, &(plm_replay_case){0}, &result) != PLM_OK, "no replay");
+    stop_if(plm_replay_run(device, &(plm_replay_case){0}, &result) != PLM_OK, "no replay");
     keep_best(&best->replay, start);
     start = plm__clock_ns();
     plm_replay_case mapped = {.policy = PLM_REPLAY_MAPPED};
-    stop_if(plm_replay_run(snapshot, 0, &mapped, &result) != PLM_OK, "no replay");
+    stop_if(plm_replay_run(device, &mapped, &result) != PLM_OK, "no replay");
     keep_best(&best->replay_mapped, start);
     start = plm__clock_ns();
-    stop_if(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings) != PLM_OK,
+    plm_findings_options options = {.replayed = &result};
+    stop_if(plm_replay_fill_taken(snapshot, 0, &result) != PLM_OK ||
+                plm_findings_create(device, &options, &findings) != PLM_OK,
             "no findings");
     keep_best(&best->find, start);
     start = plm__clock_ns();

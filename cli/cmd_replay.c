@@ -97,21 +97,21 @@ static void choose_cases(const replay_settings *settings, const char *const *con
 }
 
 /* The index of the device with this number, or of the first with a history; -1 without. */
-static int64_t choose_device(const plm_snapshot *snapshot, int64_t number)
+static const plm_snapshot_device *choose_device(const plm_snapshot *snapshot, int64_t number)
 {
     int64_t count;
     const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
     for (int64_t i = 0; i < count; i++)
         if (number < 0 ? devices[i].history.recorded : devices[i].device == number)
-            return i;
-    return number < 0 && count > 0 ? 0 : -1;
+            return &devices[i];
+    return number < 0 && count > 0 ? devices : NULL;
 }
 
-static plm_status run_cases(const plm_snapshot *snapshot, int64_t device, const case_list *cases,
+static plm_status run_cases(const plm_snapshot_device *device, const case_list *cases,
                             plm_replay_result *results)
 {
     for (int64_t i = 0; i < cases->count; i++) {
-        plm_status status = plm_replay_run(snapshot, device, &cases->items[i], &results[i]);
+        plm_status status = plm_replay_run(device, &cases->items[i], &results[i]);
         if (status != PLM_OK)
             return status;
     }
@@ -138,7 +138,7 @@ int cmd_replay(int argc, char **argv)
     plm_replay_result results[CASES_MAX];
     const char *confs[CONF_MAX];
     plm_snapshot *snapshot = NULL;
-    int64_t device = 0, count;
+    const plm_snapshot_device *device = NULL;
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
         return exit_status;
@@ -146,16 +146,16 @@ int cmd_replay(int argc, char **argv)
     plm_status status = plm_snapshot_read(operands.items[0], &snapshot);
     if (status == PLM_OK) {
         device = choose_device(snapshot, settings.device);
-        if (device < 0) {
+        if (!device) {
             plm_snapshot_destroy(snapshot);
             return cli_wrong("'%s' says nothing of device %lld", operands.items[0],
                              (long long)(settings.device < 0 ? 0 : settings.device));
         }
-        status = run_cases(snapshot, device, &cases, results);
+        status = run_cases(device, &cases, results);
     }
     if (status == PLM_OK) {
         plm_replay_report report = {.name = cli_file_name(operands.items[0]),
-                                    .device = &plm_snapshot_devices(snapshot, &count)[device],
+                                    .device = device,
                                     .capacity_bytes = settings.capacity_bytes,
                                     .results = results,
                                     .count = cases.count};

@@ -127,8 +127,12 @@ static plm_status add_devices(gathered *all, const char *path, int64_t place, si
     const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
     for (int64_t i = 0; i < count && all->count < DEVICES_MAX; i++) {
         plm_memory_record record = find_record(path, devices[i].device);
-        plm_findings_options wanted = {.capacity_bytes = capacity, .record = &record};
-        status = plm_findings_create(snapshot, i, &wanted, &all->findings[all->count]);
+        plm_replay_result replayed;
+        plm_findings_options wanted = {
+            .capacity_bytes = capacity, .record = &record, .replayed = &replayed};
+        status = plm_replay_fill_taken(snapshot, i, &replayed);
+        if (status == PLM_OK)
+            status = plm_findings_create(&devices[i], &wanted, &all->findings[all->count]);
         if (status != PLM_OK)
             return status;
         all->ranks[all->count] = (plm_rank){

@@ -54,9 +54,9 @@ typedef struct plm_export_source {
      * they are told by the blocks that they make. */
     const plm_export_slice *slices;
     int64_t slice_count;
-    const char *settings;         /* allocator settings as text, NULL when not known */
-    const plm_snapshot *snapshot; /* where the trace comes from: knows streams, pools and the final
-                                     blocks to the byte; NULL: none */
+    const char *settings;                /* allocator settings as text, NULL when not known */
+    const plm_snapshot_device *recorded; /* where the trace comes from: knows streams, pools and the
+                                            final blocks to the byte; NULL: none */
 } plm_export_source;
 
 /*

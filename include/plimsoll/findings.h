@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Findings: what the recorded memory of one device says, worked out from a snapshot.
+ * Findings: what the recorded memory of one device says, worked out from its trace and segments.
  *
  *   sites       who holds memory, by call site: the innermost line of the user's own program, with
  *               PyTorch's frames folded into it. Blocks without a stack are told apart by size
@@ -11,11 +11,14 @@
  *   waits       blocks that were freed and wait for another stream
  *   failures    the verdict on each request that found no memory
  *
- * All sizes are with rounding unless a name says asked. The trace's bytes_taken are filled in on
- * the way (plimsoll/replay.h).
+ * All sizes are with rounding unless a name says asked: plm_replay_fill_taken (plimsoll/replay.h)
+ * first gives the trace its true bytes. Without it they are as asked, and failures are not judged.
  *
+ *     plm_replay_result replayed;
+ *     PLM_TRY(plm_replay_fill_taken(snapshot, 0, &replayed));
  *     plm_findings *findings = NULL;
- *     PLM_TRY(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings));
+ *     plm_findings_options options = {.replayed = &replayed};
+ *     PLM_TRY(plm_findings_create(&devices[0], &options, &findings));
  *     ... findings->failures[0].verdict ...
  *     plm_findings_destroy(findings);
  */
@@ -138,17 +141,16 @@ typedef struct plm_failure {
 } plm_failure;
 
 typedef struct plm_findings_options {
-    size_t capacity_bytes;           /* of the device; 0: not known */
-    const plm_memory_record *record; /* measured beside the snapshot; NULL */
+    size_t capacity_bytes;             /* of the device; 0: not known */
+    const plm_memory_record *record;   /* measured beside the snapshot; NULL */
+    const plm_replay_result *replayed; /* the device's, by plm_replay_fill_taken; NULL: none */
 } plm_findings_options;
 
 typedef struct plm_findings {
-    const plm_snapshot *snapshot; /* borrowed */
-    const plm_snapshot_device *device;
+    const plm_snapshot_device *device; /* borrowed */
     size_t capacity_bytes;
     plm_memory_record record;   /* zeros when there was none */
-    plm_replay_result replayed; /* as recorded; zeros without a history */
-    bool is_replayed;           /* false: no history, or the file contradicts itself */
+    plm_replay_result replayed; /* as recorded; is_replayed false: there is none */
     bool peaks_are_whole;       /* nothing before the history can have been higher, or the record
                                    says the peaks */
     size_t allocated_peak_bytes, reserved_peak_bytes; /* 0: not known */
@@ -173,9 +175,9 @@ typedef struct plm_findings {
     plm_verdict verdict; /* that of the first failure, or what matters most without one */
 } plm_findings;
 
-/* *findings = what a device says, by its index; owned by the caller, and borrows the snapshot.
- * PLM_ERROR_ARGUMENT for no such device; PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_findings_create(plm_snapshot *snapshot, int64_t device,
+/* *findings = what a device says; owned by the caller, and borrows the device, which is only read.
+ * PLM_ERROR_HOST_MEMORY. */
+PLM_MUST_USE plm_status plm_findings_create(const plm_snapshot_device *device,
                                             const plm_findings_options *options,
                                             plm_findings **findings);
 

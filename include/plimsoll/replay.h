@@ -18,10 +18,10 @@
  *
  *     plm_replay_result result;
  *     plm_replay_case wanted = {.settings = "expandable_segments:True"};
- *     PLM_TRY(plm_replay_run(snapshot, 0, &wanted, &result));
+ *     PLM_TRY(plm_replay_run(device, &wanted, &result));
  *     ... result.reserved_peak_bytes ...
  *
- * Thread-safe: a snapshot may be replayed by several threads at once.
+ * Thread-safe: a device may be replayed by several threads at once.
  */
 #ifndef PLIMSOLL_REPLAY_H
 #define PLIMSOLL_REPLAY_H
@@ -56,6 +56,7 @@ enum { PLM_REPLAY_NAME = 128 };
 typedef struct plm_replay_result {
     char name[PLM_REPLAY_NAME]; /* the settings, or the policy; "recorded settings: ..." */
     plm_replay_policy policy;
+    bool is_replayed; /* false: nothing could be replayed, and what follows is 0 */
     bool as_recorded; /* recorded settings and the driver's recorded answers */
     size_t reserved_peak_bytes;
     size_t allocated_peak_bytes;
@@ -71,12 +72,11 @@ typedef struct plm_replay_result {
 } plm_replay_result;
 
 /*
- * *result = what a device's history needs in this case. `device` is an index into the snapshot's
- * devices. PLM_ERROR_FORMAT or PLM_ERROR_ARGUMENT for settings that PyTorch would refuse;
- * PLM_ERROR_UNSUPPORTED when no history was recorded or the backend is the driver's;
- * PLM_ERROR_HOST_MEMORY.
+ * *result = what a device's history needs in this case. PLM_ERROR_FORMAT or PLM_ERROR_ARGUMENT for
+ * settings that PyTorch would refuse; PLM_ERROR_UNSUPPORTED when no history was recorded or the
+ * backend is the driver's; PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_replay_run(const plm_snapshot *snapshot, int64_t device,
+PLM_MUST_USE plm_status plm_replay_run(const plm_snapshot_device *device,
                                        const plm_replay_case *wanted, plm_replay_result *result);
 
 /* The settings that plm_replay_sweep tries, ended by NULL; static. */
@@ -90,9 +90,10 @@ void plm_replay_sort(plm_replay_result *results, int64_t count);
 
 /*
  * Gives the block events of a device's trace their true bytes_taken, with rounding and with what a
- * block holds beyond that, by a replay as recorded; *result (NULL allowed) is that replay's.
- * Nobody else may use the snapshot meanwhile. Without a history, nothing changes and *result holds
- * the state's figures. PLM_ERROR_HOST_MEMORY.
+ * block holds beyond that, by a replay as recorded; *result is that replay's. `device` is an index
+ * into the snapshot's devices. Where nothing was recorded, or the history contradicts the state,
+ * the trace stays as it is and result->is_replayed is false. Nobody else may use the snapshot
+ * meanwhile. PLM_ERROR_ARGUMENT for no such device; PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_replay_fill_taken(plm_snapshot *snapshot, int64_t device,
                                               plm_replay_result *result);

@@ -93,25 +93,6 @@ typedef struct plm_snapshot_history {
     int64_t unrecorded_frees; /* blocks that must have been freed without an event */
 } plm_snapshot_history;
 
-typedef struct plm_snapshot_device {
-    int32_t device;
-    size_t allocated_bytes;      /* torch.cuda.memory_allocated: blocks that tensors hold */
-    size_t active_bytes;         /* and the ones that wait for a stream */
-    size_t asked_bytes;          /* what tensors asked for: "requested" */
-    size_t reserved_bytes;       /* torch.cuda.memory_reserved: all segments */
-    size_t inactive_split_bytes; /* free parts of segments in use, expandable ones not counted */
-    size_t largest_free_bytes;   /* the largest inactive block */
-    size_t pending_free_bytes;
-    int64_t pending_free_blocks;
-    int64_t segment; /* the first of this device, index into the snapshot's segments */
-    int64_t segment_count;
-    int64_t trace_entries; /* events as recorded */
-    int64_t oom_events;    /* of them, failed requests */
-    int64_t carried_in;    /* events put before them for older blocks */
-    plm_snapshot_history history;
-    const plm_trace *trace; /* never NULL */
-} plm_snapshot_device;
-
 /* The instant at which a range that the program named (record_function) began or ended. */
 typedef struct plm_snapshot_annotation {
     int64_t time; /* nanoseconds since 1970, 0 when not recorded */
@@ -134,6 +115,39 @@ typedef struct plm_snapshot_settings {
 } plm_snapshot_settings;
 
 /*
+ * One device as recorded. Diagnoses and replays take nothing else, so who reads another program's
+ * log fills in one of these: the trace, the segments, and what else is known.
+ */
+typedef struct plm_snapshot_device {
+    int32_t device;
+    size_t allocated_bytes;      /* torch.cuda.memory_allocated: blocks that tensors hold */
+    size_t active_bytes;         /* and the ones that wait for a stream */
+    size_t asked_bytes;          /* what tensors asked for: "requested" */
+    size_t reserved_bytes;       /* torch.cuda.memory_reserved: all segments */
+    size_t inactive_split_bytes; /* free parts of segments in use, expandable ones not counted */
+    size_t largest_free_bytes;   /* the largest inactive block */
+    size_t pending_free_bytes;
+    int64_t pending_free_blocks;
+    const plm_snapshot_segment *segments; /* at the end, by address */
+    int64_t segment_count;
+    const plm_snapshot_block *blocks; /* of all devices; plm_snapshot_segment.block is an index */
+    int64_t block_count;
+    const plm_snapshot_annotation *annotations; /* of all devices, in the order of the file */
+    int64_t annotation_count;
+    const plm_snapshot_settings *settings; /* never NULL */
+    const uint64_t
+        *streams; /* behind plm_event.queue: PyTorch's handle, 0 for the default stream */
+    int64_t stream_count;
+    const uint64_t (*pools)[2]; /* behind plm_event.pool: PyTorch's pair, {0, 0} for the default */
+    int64_t pool_count;
+    int64_t trace_entries; /* events as recorded */
+    int64_t oom_events;    /* of them, failed requests */
+    int64_t carried_in;    /* events put before them for older blocks */
+    plm_snapshot_history history;
+    const plm_trace *trace; /* never NULL */
+} plm_snapshot_device;
+
+/*
  * *snapshot = what a file says, owned by the caller. PLM_ERROR_IO; PLM_ERROR_FORMAT when it is no
  * snapshot, is cut off or damaged, with the file and the byte; PLM_ERROR_UNSUPPORTED when a named
  * maximum is met; PLM_ERROR_HOST_MEMORY. The file is mapped while it is read: one that another
@@ -150,22 +164,6 @@ void plm_snapshot_destroy(plm_snapshot *snapshot);
 
 /* The devices that have segments or events, by number. */
 const plm_snapshot_device *plm_snapshot_devices(const plm_snapshot *snapshot, int64_t *count);
-
-/* All segments, by device and address, and all blocks. */
-const plm_snapshot_segment *plm_snapshot_segments(const plm_snapshot *snapshot, int64_t *count);
-const plm_snapshot_block *plm_snapshot_blocks(const plm_snapshot *snapshot, int64_t *count);
-
-/* In the order of the file. */
-const plm_snapshot_annotation *plm_snapshot_annotations(const plm_snapshot *snapshot,
-                                                        int64_t *count);
-
-const plm_snapshot_settings *plm_snapshot_get_settings(const plm_snapshot *snapshot);
-
-/* The stream behind plm_event.queue: PyTorch's handle, 0 for the default stream. */
-uint64_t plm_snapshot_stream(const plm_snapshot *snapshot, uint16_t queue);
-
-/* The pool behind plm_event.pool: PyTorch's pair of numbers, {0, 0} for the default pool. */
-void plm_snapshot_pool(const plm_snapshot *snapshot, uint16_t pool, uint64_t id[2]);
 
 #ifdef __cplusplus
 }

@@ -132,12 +132,11 @@ static plm_status find_lives(plm_facts *facts)
 /* The optimizer's annotations; they and the events are in order of time. */
 static plm_status find_steps(plm_facts *facts)
 {
-    int64_t count, event = facts->findings->device->carried_in - 1, begun = -1;
-    const plm_snapshot_annotation *annotations =
-        plm_snapshot_annotations(facts->findings->snapshot, &count);
-    bool timed = facts->findings->device->history.timed;
-    for (int64_t i = 0; i < count; i++) {
-        const plm_snapshot_annotation *item = &annotations[i];
+    const plm_snapshot_device *device = facts->findings->device;
+    int64_t event = device->carried_in - 1, begun = -1;
+    bool timed = device->history.timed;
+    for (int64_t i = 0; i < device->annotation_count; i++) {
+        const plm_snapshot_annotation *item = &device->annotations[i];
         if (strncmp(item->name, "Optimizer.", 10) != 0)
             continue;
         facts->trains = true;

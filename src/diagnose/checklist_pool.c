@@ -58,14 +58,11 @@ static plm_status find_pattern(const plm_facts *facts, pattern *found)
 /* The best of the recorded settings and those tried, by failed requests, then by peak. */
 static plm_status find_better(const plm_findings *findings, plm_replay_result *best)
 {
-    int64_t count;
-    const plm_snapshot_device *devices = plm_snapshot_devices(findings->snapshot, &count);
     *best = findings->replayed;
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         plm_replay_case wanted = {.settings = tried[i], .capacity_bytes = findings->capacity_bytes};
         plm_replay_result result;
-        plm_status status =
-            plm_replay_run(findings->snapshot, findings->device - devices, &wanted, &result);
+        plm_status status = plm_replay_run(findings->device, &wanted, &result);
         if (status == PLM_ERROR_HOST_MEMORY)
             return status;
         if (status == PLM_OK && result.oom <= best->oom &&
@@ -124,7 +121,7 @@ plm_status plm__answer_allocator(const plm_facts *facts, plm_checklist_item *che
     const plm_findings *findings = facts->findings;
     char reserved[PLM_SIZE_TEXT], used[PLM_SIZE_TEXT];
     pattern found = {.requests = 0};
-    if (!findings->is_replayed) {
+    if (!findings->replayed.is_replayed) {
         snprintf(check->reason, sizeof check->reason,
                  "the history cannot be replayed, so what was reserved at the peak is not known");
         snprintf(check->basis, sizeof check->basis, "the state and the history disagree");

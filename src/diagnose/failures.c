@@ -66,8 +66,7 @@ static plm_status note_failure(void *context, const plm_replay_moment *moment)
     int64_t count;
     const plm_owner *owners = plm_trace_owners(work->findings->device->trace, &count);
     const plm_event *event = &work->events[moment->event];
-    plm_pool_settings settings =
-        plm__replay_recorded_settings(work->findings->snapshot, work->findings->device);
+    plm_pool_settings settings = plm__replay_recorded_settings(work->findings->device);
     plm_failure failure = {.event = moment->event,
                            .time = event->time,
                            .site = event->owner != PLM_TRACE_NO_OWNER ? owners[event->owner].op : 0,
@@ -229,19 +228,10 @@ static void give_reason(const failure_work *work, plm_failure *failure)
 
 /* ---- the remedy ---- */
 
-static plm_status replay_case(const plm_findings *findings, const plm_replay_case *wanted,
-                              plm_replay_result *result)
-{
-    int64_t count;
-    const plm_snapshot_device *devices = plm_snapshot_devices(findings->snapshot, &count);
-    return plm_replay_run(findings->snapshot, findings->device - devices, wanted, result);
-}
-
 /* The recorded settings as text, to be freed with plm__text_fini. */
 static plm_status recorded_text(const plm_findings *findings, plm_text *text)
 {
-    plm_pool_settings settings =
-        plm__replay_recorded_settings(findings->snapshot, findings->device);
+    plm_pool_settings settings = plm__replay_recorded_settings(findings->device);
     plm__torch_settings_print(&settings, text);
     plm__text_add(text, "%s", "");
     return plm__text_status(text);
@@ -254,7 +244,7 @@ static plm_status best_settings(const plm_findings *findings, size_t limit, plm_
     for (const char *const *settings = plm_replay_useful_settings(); *settings; settings++) {
         plm_replay_result result;
         plm_replay_case wanted = {.settings = *settings, .capacity_bytes = limit};
-        PLM_TRY(replay_case(findings, &wanted, &result));
+        PLM_TRY(plm_replay_run(findings->device, &wanted, &result));
         if (result.oom > 0 || (*found && result.reserved_peak_bytes >= best->reserved_peak_bytes))
             continue;
         *best = result;
@@ -277,7 +267,7 @@ static plm_status remedy_fragmentation(const plm_findings *findings, plm_failure
     plm_status status;
     PLM_TRY_DONE(recorded_text(findings, &recorded));
     plm_replay_case wanted = {.settings = recorded.items, .capacity_bytes = bytes};
-    PLM_TRY_DONE(replay_case(findings, &wanted, &same));
+    PLM_TRY_DONE(plm_replay_run(findings->device, &wanted, &same));
     plm_size_format(bytes, limit);
     if (same.oom > 0)
         PLM_TRY_DONE(best_settings(findings, bytes, &best, &found));
@@ -288,7 +278,7 @@ static plm_status remedy_fragmentation(const plm_findings *findings, plm_failure
         goto done;
     }
     wanted = (plm_replay_case){.policy = PLM_REPLAY_MAPPED, .capacity_bytes = bytes};
-    PLM_TRY_DONE(replay_case(findings, &wanted, &best));
+    PLM_TRY_DONE(plm_replay_run(findings->device, &wanted, &best));
     if (best.oom == 0)
         snprintf(failure->remedy, sizeof failure->remedy,
                  "%s; pages that move (--policy mapped) serve it within %s, reserved memory peaks "
@@ -313,9 +303,9 @@ static plm_status remedy_capacity(const plm_findings *findings, plm_failure *fai
         return PLM_OK;
     PLM_TRY_DONE(recorded_text(findings, &recorded));
     plm_replay_case wanted = {.settings = recorded.items};
-    PLM_TRY_DONE(replay_case(findings, &wanted, &all));
+    PLM_TRY_DONE(plm_replay_run(findings->device, &wanted, &all));
     wanted.without_site = site;
-    PLM_TRY_DONE(replay_case(findings, &wanted, &less));
+    PLM_TRY_DONE(plm_replay_run(findings->device, &wanted, &less));
     snprintf(failure->remedy, sizeof failure->remedy,
              "keep less of %s (%s in %lld blocks): replayed without it, this much of the run "
              "reserves %s instead of %s",
@@ -375,19 +365,15 @@ plm_status plm__find_failures(plm_findings *findings)
 {
     failure_work work = {.findings = findings};
     plm_status status;
-    int64_t count;
     if (findings->device->oom_events == 0)
         return PLM_OK;
     work.events = plm_trace_events(findings->device->trace, &work.event_count);
-    const plm_snapshot_device *devices = plm_snapshot_devices(findings->snapshot, &count);
     PLM_TRY_DONE(plm__find_births(findings, &work.births));
     PLM_TRY_DONE(plm__host_alloc(((size_t)findings->site_count + 1) * sizeof *work.site_bytes,
                                  &work.site_bytes));
-    plm_replay_job job = {.snapshot = findings->snapshot,
-                          .device = findings->device - devices,
+    plm_replay_job job = {.device = findings->device,
                           .as_recorded = true,
-                          .settings =
-                              plm__replay_recorded_settings(findings->snapshot, findings->device),
+                          .settings = plm__replay_recorded_settings(findings->device),
                           .failed = note_failure,
                           .restarts = forget_failures,
                           .context = &work};

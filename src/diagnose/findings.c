@@ -47,15 +47,8 @@ static plm_verdict choose_verdict(const plm_findings *findings)
     return PLM_VERDICT_NONE;
 }
 
-static plm_status fill(plm_findings *findings, plm_snapshot *snapshot, int64_t device)
+static plm_status fill(plm_findings *findings)
 {
-    plm_status status = PLM_OK;
-    if (findings->device->history.recorded)
-        status = plm_replay_fill_taken(snapshot, device, &findings->replayed);
-    if (status != PLM_OK && status != PLM_ERROR_ARGUMENT)
-        return status;
-    /* A state that contradicts its history cannot be replayed; what else is known is still told. */
-    findings->is_replayed = status == PLM_OK && findings->device->history.recorded;
     PLM_TRY(plm__find_sites(findings));
     take_peaks(findings);
     PLM_TRY(plm__find_steps(findings));
@@ -63,30 +56,26 @@ static plm_status fill(plm_findings *findings, plm_snapshot *snapshot, int64_t d
     PLM_TRY(plm__find_fragments(findings));
     PLM_TRY(plm__find_spikes(findings));
     PLM_TRY(plm__find_waits(findings));
-    if (findings->is_replayed)
+    if (findings->replayed.is_replayed)
         PLM_TRY(plm__find_failures(findings));
     findings->verdict = choose_verdict(findings);
     return PLM_OK;
 }
 
-plm_status plm_findings_create(plm_snapshot *snapshot, int64_t device,
+plm_status plm_findings_create(const plm_snapshot_device *device,
                                const plm_findings_options *options, plm_findings **findings)
 {
-    int64_t count;
-    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
-    PLM_FAIL_IF(device < 0 || device >= count, PLM_ERROR_ARGUMENT,
-                "the snapshot has %lld devices, wanted number %lld", (long long)count,
-                (long long)device);
     plm_findings *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
-    made->snapshot = snapshot;
-    made->device = &devices[device];
+    made->device = device;
     made->peak_event = -1;
     if (options->record)
         made->record = *options->record;
+    if (options->replayed)
+        made->replayed = *options->replayed;
     made->capacity_bytes =
         options->capacity_bytes ? options->capacity_bytes : made->record.total_bytes;
-    plm_status status = fill(made, snapshot, device);
+    plm_status status = fill(made);
     if (status != PLM_OK) {
         plm_findings_destroy(made);
         return status;

@@ -102,16 +102,13 @@ static plm_status end_sum(fragment_sum *sum)
 
 static plm_status sum_state(plm_findings *findings, const int64_t *births)
 {
-    int64_t count;
-    const plm_snapshot_segment *segments = plm_snapshot_segments(findings->snapshot, &count);
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(findings->snapshot, &count);
     plm_fragments found = {0};
     fragment_sum sum = {.out = &found};
     for (int64_t s = 0; s < findings->device->segment_count; s++) {
-        const plm_snapshot_segment *segment = &segments[findings->device->segment + s];
+        const plm_snapshot_segment *segment = &findings->device->segments[s];
         begin_segment(&sum, segment->address, segment->bytes, !segment->large, segment->expandable);
         for (int64_t i = 0; i < segment->block_count; i++) {
-            const plm_snapshot_block *block = &blocks[segment->block + i];
+            const plm_snapshot_block *block = &findings->device->blocks[segment->block + i];
             if (block->state == PLM_BLOCK_INACTIVE)
                 add_free(&sum, block->address, block->bytes);
             else

@@ -28,13 +28,12 @@ static bool ends_step(const plm_snapshot_annotation *annotation)
 /* The events behind which the optimizer's steps ended; both lists are in order of time. */
 static plm_status steps_of_optimizer(const plm_findings *findings, step_list *steps)
 {
-    int64_t count, annotation_count, event = findings->device->carried_in;
+    int64_t count, event = findings->device->carried_in;
     const plm_event *events = plm_trace_events(findings->device->trace, &count);
-    const plm_snapshot_annotation *annotations =
-        plm_snapshot_annotations(findings->snapshot, &annotation_count);
+    const plm_snapshot_annotation *annotations = findings->device->annotations;
     if (!findings->device->history.timed || event >= count)
         return PLM_OK;
-    for (int64_t i = 0; i < annotation_count; i++) {
+    for (int64_t i = 0; i < findings->device->annotation_count; i++) {
         if (!ends_step(&annotations[i]) || annotations[i].time < events[event].time)
             continue;
         while (event + 1 < count && events[event + 1].time <= annotations[i].time)

@@ -37,22 +37,18 @@ static int most_first(const void *left, const void *right)
 
 plm_status plm__find_waits(plm_findings *findings)
 {
-    int64_t count;
-    const plm_snapshot_segment *segments = plm_snapshot_segments(findings->snapshot, &count);
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(findings->snapshot, &count);
     wait_list waits = {0};
     size_t largest = 0; /* block of the stream seen last */
     plm_status status = PLM_OK;
     for (int64_t s = 0; s < findings->device->segment_count && status == PLM_OK; s++) {
-        const plm_snapshot_segment *segment = &segments[findings->device->segment + s];
+        const plm_snapshot_segment *segment = &findings->device->segments[s];
         for (int64_t i = 0; i < segment->block_count && status == PLM_OK; i++) {
-            const plm_snapshot_block *block = &blocks[segment->block + i];
+            const plm_snapshot_block *block = &findings->device->blocks[segment->block + i];
             if (block->state != PLM_BLOCK_PENDING_FREE)
                 continue;
             int64_t place = block->block >= 0 ? findings->site_of_block[block->block] : -1;
-            status =
-                add_wait(&waits, &largest, plm_snapshot_stream(findings->snapshot, segment->queue),
-                         block->bytes, place);
+            status = add_wait(&waits, &largest, findings->device->streams[segment->queue],
+                              block->bytes, place);
         }
     }
     if (waits.count > 0)

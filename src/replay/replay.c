@@ -48,8 +48,8 @@ static plm_status ask(replay_run *run, const plm_event *event, plm_pool_grant *g
 {
     plm_pool_request request = {
         .bytes = event->bytes_asked,
-        .stream = plm_snapshot_stream(run->job->snapshot, event->queue),
-        .private_pool = plm__start_pool(&run->start, run->job->snapshot, run->device, event),
+        .stream = run->device->streams[event->queue],
+        .private_pool = plm__start_pool(&run->start, run->device, event),
     };
     return plm__pool_alloc(run->pool, &request, grant);
 }
@@ -154,7 +154,7 @@ static plm_status let_go(replay_run *run, const plm_event *event, bool stays_pen
     if (address == 0 || run->pending_since[event->block] != 0)
         return PLM_OK;
     if (stays_pending) {
-        uint64_t other = plm_snapshot_stream(run->job->snapshot, event->queue) + 1;
+        uint64_t other = run->device->streams[event->queue] + 1;
         PLM_TRY(plm__pool_record_stream(run->pool, address, other));
         run->pending_count++;
         run->pending_since[event->block] = run->stats->num_sync_all_streams + 1;
@@ -383,11 +383,8 @@ static void see_block(void *context, const plm_pool_block *block)
 static plm_status fill_result(replay_run *run)
 {
     plm_replay_result *result = run->result;
-    int64_t count;
-    const plm_snapshot_segment *segments = plm_snapshot_segments(run->job->snapshot, &count);
-    segment_check check = {.recorded = segments ? segments + run->device->segment : NULL,
-                           .count = run->device->segment_count,
-                           .same = true};
+    segment_check check = {
+        .recorded = run->device->segments, .count = run->device->segment_count, .same = true};
     PLM_TRY(plm__pool_walk(run->pool, see_block, &check));
     end_piece(&check);
     const plm_pool_stat *allocated = &run->stats->of[PLM_POOL_ALLOCATED_BYTES][PLM_POOL_ALL];
@@ -414,8 +411,7 @@ static plm_status prepare(replay_run *run)
     size_t numbers = (size_t)run->block_count * sizeof *run->addresses;
     PLM_TRY(plm__host_alloc(numbers, &run->addresses));
     PLM_TRY(plm__host_alloc(numbers, &run->pending_since));
-    PLM_TRY(plm__start_create(job->snapshot, run->device, &job->settings, capacity, run->sizes,
-                              &run->start));
+    PLM_TRY(plm__start_create(run->device, &job->settings, capacity, run->sizes, &run->start));
     plm__recorded_driver_init(&run->driver, run->events, capacity);
     plm__space_init(&run->space, capacity);
     plm_source *source = job->as_recorded ? &run->driver.source : &run->space.source;
@@ -428,7 +424,7 @@ static plm_status prepare(replay_run *run)
 static plm_status run_once(replay_run *run, plm_replay_result *result)
 {
     plm_status status;
-    *result = (plm_replay_result){.as_recorded = run->job->as_recorded};
+    *result = (plm_replay_result){.is_replayed = true, .as_recorded = run->job->as_recorded};
     run->result = result;
     run->is_wrong = false;
     run->pending_count = 0;
@@ -460,13 +456,11 @@ static void forget_run(const replay_run *run)
 
 plm_status plm__replay_job_run(const plm_replay_job *job, plm_replay_result *result)
 {
-    int64_t count, owner_count;
-    const plm_snapshot_device *device = &plm_snapshot_devices(job->snapshot, &count)[job->device];
-    PLM_ASSERT(job->device >= 0 && job->device < count);
+    int64_t owner_count;
     plm_replay_result found;
-    replay_run run = {.job = job, .device = device};
-    run.events = plm_trace_events(device->trace, &run.count);
-    run.owners = plm_trace_owners(device->trace, &owner_count);
+    replay_run run = {.job = job, .device = job->device};
+    run.events = plm_trace_events(job->device->trace, &run.count);
+    run.owners = plm_trace_owners(job->device->trace, &owner_count);
     plm_status status;
     do {
         status = run_once(&run, &found);

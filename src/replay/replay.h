@@ -16,8 +16,7 @@ typedef struct plm_replay_moment {
 } plm_replay_moment;
 
 typedef struct plm_replay_job {
-    const plm_snapshot *snapshot;
-    int64_t device;
+    const plm_snapshot_device *device;
     plm_pool_policy policy;
     plm_pool_settings settings;
     bool as_recorded;      /* start from the recorded state, with the recorded driver */
@@ -30,8 +29,7 @@ typedef struct plm_replay_job {
 } plm_replay_job;
 
 /* *settings = what was in force, from the settings and the segments of the recording. */
-plm_pool_settings plm__replay_recorded_settings(const plm_snapshot *snapshot,
-                                                const plm_snapshot_device *device);
+plm_pool_settings plm__replay_recorded_settings(const plm_snapshot_device *device);
 
 /* Runs a job; *result is filled but for its name. Fails like plm_replay_run. */
 PLM_MUST_USE plm_status plm__replay_job_run(const plm_replay_job *job, plm_replay_result *result);

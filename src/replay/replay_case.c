@@ -48,10 +48,9 @@ static void infer_large_segment(const plm_snapshot_device *device, plm_pool_sett
     }
 }
 
-plm_pool_settings plm__replay_recorded_settings(const plm_snapshot *snapshot,
-                                                const plm_snapshot_device *device)
+plm_pool_settings plm__replay_recorded_settings(const plm_snapshot_device *device)
 {
-    const plm_snapshot_settings *recorded = plm_snapshot_get_settings(snapshot);
+    const plm_snapshot_settings *recorded = device->settings;
     plm_pool_settings settings = plm__pool_settings_default();
     plm_pool_settings plain = settings;
     if (recorded->recorded) {
@@ -96,22 +95,21 @@ static plm_status run_bound(const plm_snapshot_device *device, plm_replay_result
 {
     size_t bytes;
     PLM_TRY(plm__pool_bump(device->trace, NULL, &bytes));
-    *result = (plm_replay_result){
-        .policy = PLM_REPLAY_BOUND, .reserved_peak_bytes = bytes, .allocated_peak_bytes = bytes};
+    *result = (plm_replay_result){.is_replayed = true,
+                                  .policy = PLM_REPLAY_BOUND,
+                                  .reserved_peak_bytes = bytes,
+                                  .allocated_peak_bytes = bytes};
     return PLM_OK;
 }
 
-static plm_status run_case(const plm_snapshot *snapshot, int64_t device,
-                           const plm_replay_case *wanted, plm_replay_job *job,
+static plm_status run_case(const plm_replay_case *wanted, plm_replay_job *job,
                            plm_replay_result *result)
 {
-    int64_t count;
-    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
     if (wanted->policy == PLM_REPLAY_BOUND)
-        return run_bound(&devices[device], result);
+        return run_bound(job->device, result);
     job->policy = wanted->policy == PLM_REPLAY_MAPPED ? PLM_POOL_MAPPED : PLM_POOL_CACHING;
     job->as_recorded = wanted->policy == PLM_REPLAY_CACHING && !wanted->settings;
-    job->settings = job->as_recorded ? plm__replay_recorded_settings(snapshot, &devices[device])
+    job->settings = job->as_recorded ? plm__replay_recorded_settings(job->device)
                                      : plm__pool_settings_default();
     if (wanted->settings)
         PLM_TRY(plm__torch_settings_parse(wanted->settings, &job->settings));
@@ -122,23 +120,17 @@ static plm_status run_case(const plm_snapshot *snapshot, int64_t device,
     return plm__replay_job_run(job, result);
 }
 
-plm_status plm_replay_run(const plm_snapshot *snapshot, int64_t device,
-                          const plm_replay_case *wanted, plm_replay_result *result)
+plm_status plm_replay_run(const plm_snapshot_device *device, const plm_replay_case *wanted,
+                          plm_replay_result *result)
 {
-    int64_t count;
-    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
-    PLM_FAIL_IF(device < 0 || device >= count, PLM_ERROR_ARGUMENT,
-                "the snapshot has %lld devices, wanted number %lld", (long long)count,
-                (long long)device);
-    PLM_FAIL_IF(!devices[device].history.recorded, PLM_ERROR_UNSUPPORTED,
+    PLM_FAIL_IF(!device->history.recorded, PLM_ERROR_UNSUPPORTED,
                 "no history was recorded, so there is nothing to replay; call "
                 "torch.cuda.memory._record_memory_history() before the run");
-    plm_replay_job job = {.snapshot = snapshot,
-                          .device = device,
+    plm_replay_job job = {.device = device,
                           .capacity_bytes = wanted->capacity_bytes,
                           .without_site = wanted->without_site};
     plm_replay_result found;
-    PLM_TRY(run_case(snapshot, device, wanted, &job, &found));
+    PLM_TRY(run_case(wanted, &job, &found));
     found.policy = wanted->policy;
     PLM_TRY(name_case(wanted, &job.settings, found.name));
     *result = found;
@@ -202,23 +194,33 @@ static void write_taken(plm_trace *trace, const size_t *taken)
 plm_status plm_replay_fill_taken(plm_snapshot *snapshot, int64_t device, plm_replay_result *result)
 {
     int64_t count;
-    const plm_snapshot_device *found = &plm_snapshot_devices(snapshot, &count)[device];
+    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
+    PLM_FAIL_IF(device < 0 || device >= count, PLM_ERROR_ARGUMENT,
+                "the snapshot has %lld devices, wanted number %lld", (long long)count,
+                (long long)device);
+    plm_replay_result replayed = {0};
+    if (!devices[device].history.recorded) {
+        *result = replayed;
+        return PLM_OK;
+    }
     plm_trace *trace = plm__snapshot_trace(snapshot, device);
-    plm_replay_result replayed;
     size_t *taken = NULL;
     PLM_TRY(plm__host_alloc((size_t)(plm__trace_block_count(trace) + 1) * sizeof *taken, &taken));
     plm_replay_case recorded = {.policy = PLM_REPLAY_CACHING};
-    plm_replay_job job = {.snapshot = snapshot,
-                          .device = device,
+    plm_replay_job job = {.device = &devices[device],
                           .as_recorded = true,
-                          .settings = plm__replay_recorded_settings(snapshot, found),
+                          .settings = plm__replay_recorded_settings(&devices[device]),
                           .taken = taken};
-    plm_status status;
-    PLM_TRY_DONE(plm__replay_job_run(&job, &replayed));
+    plm_status status = plm__replay_job_run(&job, &replayed);
+    if (status == PLM_ERROR_ARGUMENT) { /* the history contradicts the state */
+        *result = (plm_replay_result){0};
+        status = PLM_OK;
+        goto done;
+    }
+    PLM_TRY_DONE(status);
     PLM_TRY_DONE(name_case(&recorded, &job.settings, replayed.name));
     write_taken(trace, taken);
-    if (result)
-        *result = replayed;
+    *result = replayed;
 done:
     plm__host_free(taken);
     return status;

@@ -22,7 +22,6 @@ typedef struct start_range {
 typedef PLM_ARRAY(start_range) start_ranges;
 
 typedef struct start_work {
-    const plm_snapshot *snapshot;
     const plm_snapshot_device *device;
     const plm_pool_settings *settings;
     size_t total_bytes;
@@ -51,21 +50,13 @@ static int by_reservation(const void *left, const void *right)
 
 /* ---- blocks ---- */
 
-static const plm_snapshot_segment *segments_of(const start_work *work)
-{
-    int64_t count;
-    const plm_snapshot_segment *all = plm_snapshot_segments(work->snapshot, &count);
-    return all ? all + work->device->segment : NULL;
-}
-
 /*
  * Which of the blocks held were waiting for a stream: their free is completed, or waits still at
  * the end, and was never requested in the recording. Where frees are missing that proves nothing.
  */
 static plm_status find_pending(start_work *work, int64_t block_count)
 {
-    int64_t count;
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(work->snapshot, &count);
+    const plm_snapshot_block *blocks = work->device->blocks;
     uint8_t *pending = NULL;
     PLM_TRY(plm__host_alloc((size_t)block_count + 1, &work->start->unsure));
     PLM_TRY(plm__host_alloc((size_t)block_count + 1, &pending));
@@ -73,7 +64,7 @@ static plm_status find_pending(start_work *work, int64_t block_count)
     if (work->device->history.unrecorded_frees > 0)
         return PLM_OK;
     for (int64_t s = 0; s < work->device->segment_count; s++) {
-        const plm_snapshot_segment *segment = &segments_of(work)[s];
+        const plm_snapshot_segment *segment = &work->device->segments[s];
         for (int64_t i = 0; i < segment->block_count; i++) {
             const plm_snapshot_block *block = &blocks[segment->block + i];
             if (block->state == PLM_BLOCK_PENDING_FREE && block->block >= 0)
@@ -92,12 +83,11 @@ static plm_status find_pending(start_work *work, int64_t block_count)
 
 static plm_status find_held(start_work *work, int64_t block_count)
 {
-    int64_t count;
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(work->snapshot, &count);
+    const plm_snapshot_block *blocks = work->device->blocks;
     PLM_TRY(
         plm__host_alloc(((size_t)block_count + 1) * sizeof *work->known_bytes, &work->known_bytes));
     for (int64_t s = 0; s < work->device->segment_count; s++) {
-        const plm_snapshot_segment *segment = &segments_of(work)[s];
+        const plm_snapshot_segment *segment = &work->device->segments[s];
         for (int64_t i = 0; i < segment->block_count; i++)
             if (blocks[segment->block + i].block >= 0)
                 work->known_bytes[blocks[segment->block + i].block] =
@@ -169,7 +159,7 @@ static plm_status find_plain(start_work *work)
         if (event->kind != PLM_EVENT_SEGMENT_ALLOC)
             continue;
         const plm_snapshot_segment *segment =
-            plm__snapshot_find_segment(work->snapshot, work->device, event->address);
+            plm__snapshot_find_segment(work->device, event->address);
         bool is_there =
             segment && segment->address == event->address && segment->bytes == event->bytes_asked;
         start_range range = {
@@ -214,7 +204,7 @@ static void widen(start_range *range, uint64_t address, size_t bytes)
 static plm_status find_groups(start_work *work)
 {
     for (int64_t s = 0; s < work->device->segment_count; s++) {
-        const plm_snapshot_segment *segment = &segments_of(work)[s];
+        const plm_snapshot_segment *segment = &work->device->segments[s];
         if (!segment->expandable)
             continue;
         start_range group = {.address = segment->address,
@@ -324,7 +314,7 @@ static plm_status find_expandable(start_work *work)
         return PLM_OK;
     PLM_TRY(find_groups(work));
     for (int64_t s = 0; s < work->device->segment_count; s++) {
-        const plm_snapshot_segment *segment = &segments_of(work)[s];
+        const plm_snapshot_segment *segment = &work->device->segments[s];
         if (segment->expandable)
             PLM_TRY(
                 PLM_ARRAY_PUSH(&work->ranges, expandable_range(work, segment->address,
@@ -448,7 +438,7 @@ static plm_status lay_segment(start_work *work, int64_t first, int64_t end, int6
     const start_range *range = &work->ranges.items[first];
     plm_pool_block like = {.segment_address = range->reservation,
                            .segment_bytes = segment_bytes(work, first, end),
-                           .stream = plm_snapshot_stream(work->snapshot, range->queue),
+                           .stream = work->device->streams[range->queue],
                            .private_pool = range->pool,
                            .is_small = range->is_small,
                            .is_expandable = range->is_expandable};
@@ -485,28 +475,25 @@ static bool pools_must_be_inferred(const start_work *work)
 {
     bool is_private = false;
     for (int64_t s = 0; s < work->device->segment_count; s++)
-        is_private |= segments_of(work)[s].pool != 0;
+        is_private |= work->device->segments[s].pool != 0;
     for (int64_t i = work->device->carried_in; i < work->event_count && is_private; i++)
         is_private = work->events[i].pool == 0;
     return is_private;
 }
 
-uint32_t plm__start_pool(const plm_start *start, const plm_snapshot *snapshot,
-                         const plm_snapshot_device *device, const plm_event *event)
+uint32_t plm__start_pool(const plm_start *start, const plm_snapshot_device *device,
+                         const plm_event *event)
 {
     if (event->pool != 0 || !start->infers_pools)
         return event->pool;
-    const plm_snapshot_segment *segment =
-        plm__snapshot_find_segment(snapshot, device, event->address);
+    const plm_snapshot_segment *segment = plm__snapshot_find_segment(device, event->address);
     return segment ? segment->pool : 0;
 }
 
-plm_status plm__start_create(const plm_snapshot *snapshot, const plm_snapshot_device *device,
-                             const plm_pool_settings *settings, size_t total_bytes,
-                             const size_t *sizes, plm_start *start)
+plm_status plm__start_create(const plm_snapshot_device *device, const plm_pool_settings *settings,
+                             size_t total_bytes, const size_t *sizes, plm_start *start)
 {
-    start_work work = {.snapshot = snapshot,
-                       .device = device,
+    start_work work = {.device = device,
                        .settings = settings,
                        .total_bytes = total_bytes,
                        .sizes = sizes,

@@ -37,15 +37,14 @@ typedef struct plm_start {
  * `sizes`, by block number, what is known of blocks' bytes from elsewhere (0: nothing; NULL).
  * PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm__start_create(const plm_snapshot *snapshot,
-                                          const plm_snapshot_device *device,
+PLM_MUST_USE plm_status plm__start_create(const plm_snapshot_device *device,
                                           const plm_pool_settings *settings, size_t total_bytes,
                                           const size_t *sizes, plm_start *start);
 
 void plm__start_fini(plm_start *start);
 
 /* The private pool that an event belongs to, 0 for the default. */
-uint32_t plm__start_pool(const plm_start *start, const plm_snapshot *snapshot,
-                         const plm_snapshot_device *device, const plm_event *event);
+uint32_t plm__start_pool(const plm_start *start, const plm_snapshot_device *device,
+                         const plm_event *event);
 
 #endif

@@ -109,7 +109,7 @@ static void add_frames(writer *w, int32_t owner_index)
 /* PyTorch's handle of a stream, or the trace's own number. */
 static uint64_t stream_of(const writer *w, uint16_t queue)
 {
-    return w->source->snapshot ? plm_snapshot_stream(w->source->snapshot, queue) : queue;
+    return w->source->recorded ? w->source->recorded->streams[queue] : queue;
 }
 
 /* ---- the state ---- */
@@ -131,8 +131,8 @@ static void add_block(writer *w, uint64_t address, size_t bytes, size_t asked,
 static void begin_segment(writer *w, const plm_snapshot_segment *segment)
 {
     uint64_t pool[2] = {0, segment->pool};
-    if (w->source->snapshot)
-        plm_snapshot_pool(w->source->snapshot, segment->pool, pool);
+    if (w->source->recorded)
+        memcpy(pool, w->source->recorded->pools[segment->pool], sizeof pool);
     plm__pickle_item(&w->pickle);
     plm__pickle_begin_dict(&w->pickle);
     key_int(w, "device", w->device);
@@ -221,13 +221,9 @@ static plm_status add_segments(writer *w)
 /* The state as the snapshot has it. */
 static plm_status add_recorded_segments(writer *w)
 {
-    int64_t count;
-    const plm_snapshot_segment *segments = plm_snapshot_segments(w->source->snapshot, &count);
-    int64_t block_count;
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(w->source->snapshot, &block_count);
-    for (int64_t i = 0; i < count; i++) {
-        if (segments[i].device != w->source->device)
-            continue;
+    const plm_snapshot_segment *segments = w->source->recorded->segments;
+    const plm_snapshot_block *blocks = w->source->recorded->blocks;
+    for (int64_t i = 0; i < w->source->recorded->segment_count; i++) {
         begin_segment(w, &segments[i]);
         for (int64_t k = 0; k < segments[i].block_count; k++) {
             const plm_snapshot_block *block = &blocks[segments[i].block + k];
@@ -369,7 +365,7 @@ static plm_status turn_to(writer *w, const plm_export_source *source, int device
 static plm_status tell_state(writer *w, const plm_export_source *source, int device)
 {
     PLM_TRY(turn_to(w, source, device));
-    if (source->snapshot)
+    if (source->recorded)
         return add_recorded_segments(w);
     w->segments.count = 0;
     plm_free(w->live);

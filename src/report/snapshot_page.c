@@ -67,7 +67,7 @@ static void say_history(plm_page *page, const plm_findings *findings)
     plm__page_say(page, 0, "History: %s events%s%s.", count.count ? count.items : "0",
                   when.count ? when.items : "",
                   findings->has_stacks ? "" : ", recorded without stacks: blocks are told by size");
-    if (!findings->is_replayed)
+    if (!findings->replayed.is_replayed)
         plm__page_say(
             page, 0,
             "The state contradicts the history, so it could not be replayed: rounding and "

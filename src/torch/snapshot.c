@@ -24,12 +24,11 @@ struct plm_snapshot {
     PLM_ARRAY(plm_trace *) traces; /* of the devices, in the same order */
     PLM_ARRAY(plm_snapshot_segment) segments;
     plm_snapshot_block *blocks;
-    int64_t block_count;
     PLM_ARRAY(plm_snapshot_annotation) annotations;
     plm_snapshot_settings settings;
-    plm_intern names;   /* texts of annotations and settings */
-    plm_intern streams; /* taken from the fold: number queue + 1 */
-    plm_intern pools;
+    plm_intern names;     /* texts of annotations and settings */
+    uint64_t *streams;    /* by plm_event.queue */
+    uint64_t (*pools)[2]; /* by plm_event.pool */
 };
 
 /* What the parts of this file work on together. */
@@ -155,11 +154,10 @@ static plm_status assemble_segments(assembly *work, const plm_value *list)
 /* Devices. */
 
 /* What the state says of a device: sums over its segments and blocks. */
-static plm_status sum_state(const plm_snapshot *snapshot, const plm_snapshot_block *blocks,
-                            plm_snapshot_device *device)
+static plm_status sum_state(const plm_snapshot_block *blocks, plm_snapshot_device *device)
 {
     for (int64_t s = 0; s < device->segment_count; s++) {
-        const plm_snapshot_segment *segment = &snapshot->segments.items[device->segment + s];
+        const plm_snapshot_segment *segment = &device->segments[s];
         PLM_TRY(plm__add_bytes(device->allocated_bytes, segment->allocated_bytes,
                                &device->allocated_bytes));
         PLM_TRY(plm__add_bytes(device->active_bytes, segment->active_bytes, &device->active_bytes));
@@ -188,11 +186,14 @@ static plm_status sum_state(const plm_snapshot *snapshot, const plm_snapshot_blo
 static plm_status add_device(assembly *work, int32_t number, plm_value entries, int64_t *segment)
 {
     plm_snapshot *snapshot = work->snapshot;
-    plm_snapshot_device device = {.device = number, .segment = *segment};
+    plm_snapshot_device device = {
+        .device = number,
+        .segments = snapshot->segments.items ? snapshot->segments.items + *segment : NULL};
+    int64_t first = *segment;
     while (*segment < snapshot->segments.count &&
            snapshot->segments.items[*segment].device == number)
         ++*segment;
-    device.segment_count = *segment - device.segment;
+    device.segment_count = *segment - first;
     device.trace_entries = plm__document_count(&work->document, &entries);
     if (device.segment_count == 0 && device.trace_entries == 0)
         return PLM_OK;
@@ -282,8 +283,9 @@ static plm_status take_events(assembly *work, int64_t i, bool parted, plm_histor
 static plm_status carry_owners(assembly *work, const plm_snapshot_device *device,
                                plm_owner_map *owners)
 {
+    int64_t first = device->segments - work->snapshot->segments.items;
     for (int64_t s = 0; s < device->segment_count; s++) {
-        plm_snapshot_segment *segment = &work->snapshot->segments.items[device->segment + s];
+        plm_snapshot_segment *segment = &work->snapshot->segments.items[first + s];
         PLM_TRY(plm__owner_map_carry(owners, &segment->owner));
         for (int64_t k = 0; k < segment->block_count; k++)
             PLM_TRY(
@@ -306,9 +308,7 @@ static plm_status assemble_history(assembly *work, int64_t i, bool parted, plm_t
     PLM_TRY_DONE(carry_owners(work, device, &owners));
     plm_history_state state = {.device = (uint16_t)device->device,
                                .owners = &owners,
-                               .segments = device->segment_count > 0
-                                               ? work->snapshot->segments.items + device->segment
-                                               : NULL,
+                               .segments = device->segments,
                                .segment_count = device->segment_count,
                                .blocks = work->store.blocks.items};
     PLM_TRY_DONE(plm__history_complete(&events, &state, &device->history, &device->carried_in));
@@ -331,7 +331,7 @@ static plm_status assemble_histories(assembly *work)
         plm_snapshot_device *device = &snapshot->devices.items[i];
         PLM_TRY(plm_trace_create(&snapshot->traces.items[i]));
         device->trace = snapshot->traces.items[i];
-        PLM_TRY(sum_state(snapshot, work->store.blocks.items, device));
+        PLM_TRY(sum_state(work->store.blocks.items, device));
         PLM_TRY(assemble_history(work, i, parted, snapshot->traces.items[i]));
     }
     return PLM_OK;
@@ -442,6 +442,42 @@ static void note_overflow(assembly *work, const plm_value *overflowed)
 
 /* The whole. */
 
+/* *array = the bytes behind the numbers 1, 2, ... of an intern, `each_bytes` of each. */
+static plm_status copy_interned(const plm_intern *intern, size_t each_bytes, void *out)
+{
+    int64_t count = intern->entries.count - 1;
+    uint8_t *array = NULL;
+    PLM_TRY(plm__host_alloc((size_t)count * each_bytes, &array));
+    for (int64_t i = 0; i < count; i++)
+        memcpy(array + (size_t)i * each_bytes, intern->entries.items[i + 1].bytes, each_bytes);
+    memcpy(out, &array, sizeof array);
+    return PLM_OK;
+}
+
+/* The snapshot takes over what the fold kept, and every device points to it. */
+static plm_status lend_to_devices(assembly *work)
+{
+    plm_snapshot *snapshot = work->snapshot;
+    PLM_TRY(copy_interned(&work->store.streams, sizeof *snapshot->streams, &snapshot->streams));
+    PLM_TRY(copy_interned(&work->store.pools, sizeof *snapshot->pools, &snapshot->pools));
+    int64_t block_count = work->store.blocks.count;
+    snapshot->blocks = work->store.blocks.items;
+    memset(&work->store.blocks, 0, sizeof work->store.blocks);
+    for (int64_t i = 0; i < snapshot->devices.count; i++) {
+        plm_snapshot_device *device = &snapshot->devices.items[i];
+        device->blocks = snapshot->blocks;
+        device->block_count = block_count;
+        device->annotations = snapshot->annotations.items;
+        device->annotation_count = snapshot->annotations.count;
+        device->settings = &snapshot->settings;
+        device->streams = snapshot->streams;
+        device->stream_count = work->store.streams.entries.count - 1;
+        device->pools = (const uint64_t(*)[2])snapshot->pools;
+        device->pool_count = work->store.pools.entries.count - 1;
+    }
+    return PLM_OK;
+}
+
 static plm_status assemble(assembly *work)
 {
     const plm_document *document = &work->document;
@@ -461,15 +497,7 @@ static plm_status assemble(assembly *work)
         work, plm__document_member(document, root, PLM_WORD_EXTERNAL_ANNOTATIONS)));
     PLM_TRY(
         assemble_settings(work, plm__document_member(document, root, PLM_WORD_ALLOCATOR_SETTINGS)));
-    plm_snapshot *snapshot = work->snapshot;
-    snapshot->blocks = work->store.blocks.items;
-    snapshot->block_count = work->store.blocks.count;
-    snapshot->streams = work->store.streams;
-    snapshot->pools = work->store.pools;
-    memset(&work->store.blocks, 0, sizeof work->store.blocks);
-    memset(&work->store.streams, 0, sizeof work->store.streams);
-    memset(&work->store.pools, 0, sizeof work->store.pools);
-    return PLM_OK;
+    return lend_to_devices(work);
 }
 
 /* Tells the form by the first byte and reads it. */
@@ -543,8 +571,8 @@ void plm_snapshot_destroy(plm_snapshot *snapshot)
     PLM_ARRAY_FREE(&snapshot->annotations);
     plm__host_free(snapshot->blocks);
     plm__intern_fini(&snapshot->names);
-    plm__intern_fini(&snapshot->streams);
-    plm__intern_fini(&snapshot->pools);
+    plm__host_free(snapshot->streams);
+    plm__host_free(snapshot->pools);
     plm__host_free(snapshot);
 }
 
@@ -554,58 +582,19 @@ const plm_snapshot_device *plm_snapshot_devices(const plm_snapshot *snapshot, in
     return snapshot->devices.items;
 }
 
-const plm_snapshot_segment *plm_snapshot_segments(const plm_snapshot *snapshot, int64_t *count)
-{
-    *count = snapshot->segments.count;
-    return snapshot->segments.items;
-}
-
-const plm_snapshot_block *plm_snapshot_blocks(const plm_snapshot *snapshot, int64_t *count)
-{
-    *count = snapshot->block_count;
-    return snapshot->blocks;
-}
-
-const plm_snapshot_annotation *plm_snapshot_annotations(const plm_snapshot *snapshot,
-                                                        int64_t *count)
-{
-    *count = snapshot->annotations.count;
-    return snapshot->annotations.items;
-}
-
-const plm_snapshot_settings *plm_snapshot_get_settings(const plm_snapshot *snapshot)
-{
-    return &snapshot->settings;
-}
-
-uint64_t plm_snapshot_stream(const plm_snapshot *snapshot, uint16_t queue)
-{
-    uint64_t stream;
-    PLM_ASSERT(queue + 1 < snapshot->streams.entries.count);
-    memcpy(&stream, snapshot->streams.entries.items[queue + 1].bytes, sizeof stream);
-    return stream;
-}
-
-void plm_snapshot_pool(const plm_snapshot *snapshot, uint16_t pool, uint64_t id[2])
-{
-    PLM_ASSERT(pool + 1 < snapshot->pools.entries.count);
-    memcpy(id, snapshot->pools.entries.items[pool + 1].bytes, 2 * sizeof *id);
-}
-
 plm_trace *plm__snapshot_trace(plm_snapshot *snapshot, int64_t device)
 {
     PLM_ASSERT(device >= 0 && device < snapshot->traces.count);
     return snapshot->traces.items[device];
 }
 
-const plm_snapshot_segment *plm__snapshot_find_segment(const plm_snapshot *snapshot,
-                                                       const plm_snapshot_device *device,
+const plm_snapshot_segment *plm__snapshot_find_segment(const plm_snapshot_device *device,
                                                        uint64_t address)
 {
-    int64_t low = device->segment, high = device->segment + device->segment_count;
+    int64_t low = 0, high = device->segment_count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        const plm_snapshot_segment *segment = &snapshot->segments.items[middle];
+        const plm_snapshot_segment *segment = &device->segments[middle];
         if (address < segment->address)
             high = middle;
         else if (address - segment->address >= segment->bytes)

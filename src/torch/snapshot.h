@@ -9,8 +9,7 @@
 plm_trace *plm__snapshot_trace(plm_snapshot *snapshot, int64_t device);
 
 /* The final segment of a device that holds this address; NULL. */
-const plm_snapshot_segment *plm__snapshot_find_segment(const plm_snapshot *snapshot,
-                                                       const plm_snapshot_device *device,
+const plm_snapshot_segment *plm__snapshot_find_segment(const plm_snapshot_device *device,
                                                        uint64_t address);
 
 #endif

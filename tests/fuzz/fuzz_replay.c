@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
-static void replay(const plm_snapshot *snapshot, int64_t device)
+static void replay(const plm_snapshot_device *device)
 {
     static const plm_replay_case cases[] = {
         {.settings = NULL},
@@ -21,7 +21,7 @@ static void replay(const plm_snapshot *snapshot, int64_t device)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_replay_result result;
-        if (plm_replay_run(snapshot, device, &cases[i], &result) == PLM_OK &&
+        if (plm_replay_run(device, &cases[i], &result) == PLM_OK &&
             result.addresses_reproduced > result.addresses_total)
             abort();
     }
@@ -31,7 +31,12 @@ static void explain(plm_snapshot *snapshot, int64_t device)
 {
     plm_findings *findings = NULL;
     char *text = NULL;
-    if (plm_findings_create(snapshot, device, &(plm_findings_options){0}, &findings) != PLM_OK)
+    int64_t count;
+    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
+    plm_replay_result replayed;
+    plm_findings_options options = {.replayed = &replayed};
+    if (plm_replay_fill_taken(snapshot, device, &replayed) != PLM_OK ||
+        plm_findings_create(&devices[device], &options, &findings) != PLM_OK)
         return;
     plm_checklist *list = NULL;
     if (plm_checklist_create(findings, &list) != PLM_OK)
@@ -49,9 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     int64_t device_count;
     if (plm_snapshot_read_bytes("input", bytes, count, &snapshot) != PLM_OK)
         return 0;
-    (void)plm_snapshot_devices(snapshot, &device_count);
+    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &device_count);
     for (int64_t i = 0; i < device_count; i++) {
-        replay(snapshot, i);
+        replay(&devices[i]);
         explain(snapshot, i);
     }
     plm_snapshot_destroy(snapshot);

@@ -40,21 +40,21 @@ static size_t count_plain(const uint8_t *bytes, size_t count)
 /* What was read must hold together: every index that it gives out can be followed. */
 static void follow(const plm_snapshot *snapshot)
 {
-    int64_t device_count, segment_count, block_count, event_count, owner_count;
+    int64_t device_count, event_count, owner_count;
     const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &device_count);
-    plm_snapshot_segments(snapshot, &segment_count);
-    plm_snapshot_blocks(snapshot, &block_count);
     for (int64_t d = 0; d < device_count; d++) {
         const plm_event *events = plm_trace_events(devices[d].trace, &event_count);
         plm_trace_owners(devices[d].trace, &owner_count);
-        if (devices[d].segment + devices[d].segment_count > segment_count)
-            abort();
+        for (int64_t s = 0; s < devices[d].segment_count; s++)
+            if (devices[d].segments[s].block + devices[d].segments[s].block_count >
+                devices[d].block_count)
+                abort();
         for (int64_t i = 0; i < event_count; i++) {
             if (events[i].owner >= owner_count || (i > 0 && events[i].time < events[i - 1].time))
                 abort();
-            plm_snapshot_stream(snapshot, events[i].queue);
-            uint64_t pool[2];
-            plm_snapshot_pool(snapshot, events[i].pool, pool);
+            if (events[i].queue >= devices[d].stream_count ||
+                events[i].pool >= devices[d].pool_count)
+                abort();
         }
         int64_t *live = NULL, live_count;
         if (event_count > 0 &&

@@ -22,7 +22,7 @@ typedef struct asked {
 static asked ask_snapshot(plm_snapshot *snapshot)
 {
     asked it = {.snapshot = snapshot};
-    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &it.findings));
+    assert_ok(find_in(snapshot, (plm_findings_options){0}, &it.findings));
     assert_ok(plm_checklist_create(it.findings, &it.list));
     return it;
 }
@@ -133,7 +133,7 @@ static void the_allocators_answer_names_the_best_setting_by_replay(void **state)
     const plm_checklist_item *check = check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_NO);
     plm_replay_case wanted = {.settings = "expandable_segments:True"};
     plm_replay_result result;
-    assert_ok(plm_replay_run(it.snapshot, 0, &wanted, &result));
+    assert_ok(plm_replay_run(first_device(it.snapshot), &wanted, &result));
     assert_int_equal(check->gain_bytes, 45759856640 - result.reserved_peak_bytes);
     assert_has(check->action, "expandable_segments:True");
     end(it);
@@ -515,7 +515,7 @@ static void any_failing_allocation_leaves_nothing(void **state)
     plm_snapshot *snapshot = NULL;
     plm_findings *findings = NULL;
     assert_ok(plm_snapshot_read(SNAPSHOTS "cpp_and_python_stacks.pickle.xz", &snapshot));
-    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings));
+    assert_ok(find_in(snapshot, (plm_findings_options){0}, &findings));
     for (int persistent = 0; persistent < 2; persistent++)
         for (int64_t n = 1;; n++) {
             plm_checklist *list = NULL;

@@ -282,13 +282,12 @@ static void a_plan_written_as_a_snapshot_has_its_blocks_in_an_arena(void **state
     assert_int_equal(device->reserved_bytes, 960);
     assert_int_equal(device->allocated_bytes, 448);
     assert_int_equal(device->asked_bytes, 400);
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(snapshot, &count);
-    assert_int_equal(count, 2);
+    const plm_snapshot_block *blocks = device->blocks;
+    assert_int_equal(device->block_count, 2);
     assert_int_equal(blocks[0].state, PLM_BLOCK_INACTIVE);
     assert_int_equal(blocks[0].bytes, 512);
     assert_int_equal(blocks[1].address, 512);
-    plm_snapshot_annotations(snapshot, &count);
-    assert_int_equal(count, 1);
+    assert_int_equal(device->annotation_count, 1);
     plm_snapshot_destroy(snapshot);
     plm_trace_destroy(trace);
 }

@@ -19,8 +19,8 @@ static found find_with(const char *name, size_t capacity)
     found it = {NULL, NULL};
     snprintf(path, sizeof path, SNAPSHOTS "%s.pickle.xz", name);
     assert_ok(plm_snapshot_read(path, &it.snapshot));
-    assert_ok(plm_findings_create(
-        it.snapshot, 0, &(plm_findings_options){.capacity_bytes = capacity}, &it.findings));
+    assert_ok(
+        find_in(it.snapshot, (plm_findings_options){.capacity_bytes = capacity}, &it.findings));
     return it;
 }
 
@@ -169,7 +169,7 @@ static void a_leak_is_steady_growth_and_not_a_warm_up(void **state)
                  {6, keeps_each, 0, 0}}; /* too few to say */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         found it = {stepping(cases[i].steps, cases[i].kept), NULL};
-        assert_ok(plm_findings_create(it.snapshot, 0, &(plm_findings_options){0}, &it.findings));
+        assert_ok(find_in(it.snapshot, (plm_findings_options){0}, &it.findings));
         assert_int_equal(it.findings->step_source, PLM_STEPS_PERIOD);
         assert_int_equal(it.findings->step_count, cases[i].steps);
         assert_int_equal(it.findings->leak_count, cases[i].leaks);
@@ -273,13 +273,80 @@ static void a_record_gives_the_peaks_and_the_capacity(void **state)
     found it = {NULL, NULL};
     assert_ok(plm_memory_record_read(RECORDINGS "fsdp2_rank1.json", 1, &record));
     assert_ok(plm_snapshot_read(RECORDINGS "fsdp2_rank1.pickle.xz", &it.snapshot));
-    assert_ok(plm_findings_create(it.snapshot, 0, &(plm_findings_options){.record = &record},
-                                  &it.findings));
+    assert_ok(find_in(it.snapshot, (plm_findings_options){.record = &record}, &it.findings));
     assert_true(it.findings->peaks_are_whole);
     assert_int_equal(it.findings->allocated_peak_bytes, 7118824448);
     assert_int_equal(it.findings->capacity_bytes, 150109880320);
     assert_int_equal(it.findings->replayed.allocated_peak_bytes, 7118824448);
     end(it);
+}
+
+/* ---- other programs ---- */
+
+static void add_event(plm_trace *trace, plm_event_kind kind, int64_t block, int32_t owner)
+{
+    plm_event event = {.kind = kind,
+                       .time = block,
+                       .block = block,
+                       .address = (uint64_t)(block + 1) * MIB,
+                       .bytes_asked = MIB,
+                       .bytes_taken = MIB,
+                       .owner = owner};
+    assert_ok(plm_trace_add_event(trace, &event));
+}
+
+/* 20 steps of a program that is not PyTorch: one line keeps a MiB of each step, another gives its
+ * two back. */
+static void a_log_of_another_program_is_diagnosed_by_the_same_code(void **state)
+{
+    (void)state;
+    static const plm_snapshot_settings settings = {.text = "", .max_split_bytes = SIZE_MAX};
+    plm_trace *trace = NULL;
+    uint32_t kept, used;
+    int32_t keeper, user;
+    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm_trace_intern(trace, "losses.append main.c:7", &kept));
+    assert_ok(plm_trace_intern(trace, "forward main.c:5", &used));
+    plm_owner owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
+    owner.op = kept;
+    assert_ok(plm_trace_add_owner(trace, &owner, &keeper));
+    owner.op = used;
+    assert_ok(plm_trace_add_owner(trace, &owner, &user));
+    for (int64_t step = 0; step < 20; step++) {
+        add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step, user);
+        add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step + 1, user);
+        add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step + 2, keeper);
+        add_event(trace, PLM_EVENT_BLOCK_FREE, 3 * step + 1, user);
+        add_event(trace, PLM_EVENT_BLOCK_FREE, 3 * step, user);
+    }
+    plm_snapshot_device device = {.trace = trace,
+                                  .trace_entries = 100,
+                                  .history = {.recorded = true, .complete = true},
+                                  .settings = &settings};
+    plm_findings *findings = NULL;
+    assert_ok(plm_findings_create(&device, &(plm_findings_options){0}, &findings));
+    assert_int_equal(findings->verdict, PLM_VERDICT_LEAK);
+    assert_int_equal(findings->leaks[0].bytes_a_step, MIB);
+    char site[PLM_CALL_SITE_TEXT];
+    assert_string_equal(plm_call_site_text(findings, findings->leaks[0].place, site),
+                        "losses.append main.c:7");
+    plm_findings_destroy(findings);
+    plm_trace_destroy(trace);
+}
+
+static void findings_leave_their_source_as_it_was(void **state)
+{
+    (void)state;
+    plm_snapshot *snapshot = NULL;
+    plm_findings *findings = NULL;
+    assert_ok(plm_snapshot_read(SNAPSHOTS "cat_spike.pickle.xz", &snapshot));
+    const plm_snapshot_device *device = first_device(snapshot);
+    size_t asked = plm_trace_find_peak(device->trace).bytes_taken;
+    assert_ok(plm_findings_create(device, &(plm_findings_options){0}, &findings));
+    assert_int_equal(plm_trace_find_peak(device->trace).bytes_taken, asked);
+    assert_false(findings->replayed.is_replayed);
+    plm_findings_destroy(findings);
+    plm_snapshot_destroy(snapshot);
 }
 
 /* ---- verdicts ---- */
@@ -350,8 +417,8 @@ static plm_failure made_up_failure(size_t asked, size_t device_free, size_t capa
              "{\"action\": \"oom\", \"size\": %zu, \"device_free\": %zu}]]}",
              asked, device_free);
     found it = {read_json(text), NULL};
-    assert_ok(plm_findings_create(
-        it.snapshot, 0, &(plm_findings_options){.capacity_bytes = capacity}, &it.findings));
+    assert_ok(
+        find_in(it.snapshot, (plm_findings_options){.capacity_bytes = capacity}, &it.findings));
     assert_int_equal(it.findings->failure_count, 1);
     plm_failure failure = it.findings->failures[0];
     end(it);
@@ -393,8 +460,7 @@ static void findings_without_host_memory_fail_cleanly(void **state)
         for (int64_t n = 1;; n++) {
             plm_findings *findings = NULL;
             plm__host_fail_at(n, n % 2 == 0);
-            plm_status status =
-                plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings);
+            plm_status status = find_in(snapshot, (plm_findings_options){0}, &findings);
             bool fired = plm__host_fail_at(0, false);
             plm_findings_destroy(findings);
             if (!fired) {
@@ -425,6 +491,8 @@ int main(void)
         cmocka_unit_test(a_record_gives_the_peaks_and_the_capacity),
         cmocka_unit_test(enough_in_pieces_is_fragmentation),
         cmocka_unit_test(a_step_that_does_not_fit_is_capacity),
+        cmocka_unit_test(a_log_of_another_program_is_diagnosed_by_the_same_code),
+        cmocka_unit_test(findings_leave_their_source_as_it_was),
         cmocka_unit_test(the_figures_decide_the_verdict),
         cmocka_unit_test(findings_without_host_memory_fail_cleanly),
     };

@@ -23,7 +23,7 @@ static plm_snapshot *read_recording(const char *folder, const char *name)
 static plm_replay_result replay(const plm_snapshot *snapshot, const plm_replay_case *wanted)
 {
     plm_replay_result result;
-    assert_ok(plm_replay_run(snapshot, 0, wanted, &result));
+    assert_ok(plm_replay_run(first_device(snapshot), wanted, &result));
     return result;
 }
 
@@ -292,23 +292,21 @@ static void a_guess_that_proves_wrong_tells_no_failure_twice(void **state)
     work_randomly(&work);
     plm_snapshot *snapshot = recorder_snapshot(&work.recorder, work.recorder.events.count * 5 / 8);
     recorder_end(&work.recorder);
-    int64_t count;
     told_failures told = {.last = -1};
     plm_replay_result result;
-    plm_replay_job job = {
-        .snapshot = snapshot,
-        .as_recorded = true,
-        .capacity_bytes = CAPACITY,
-        .settings = plm__replay_recorded_settings(snapshot, plm_snapshot_devices(snapshot, &count)),
-        .failed = see_failure,
-        .restarts = see_restart,
-        .context = &told};
+    plm_replay_job job = {.device = first_device(snapshot),
+                          .as_recorded = true,
+                          .capacity_bytes = CAPACITY,
+                          .settings = plm__replay_recorded_settings(first_device(snapshot)),
+                          .failed = see_failure,
+                          .restarts = see_restart,
+                          .context = &told};
     assert_ok(plm__replay_job_run(&job, &result));
     assert_int_equal(told.restarts, 1); /* else another seed is wanted */
     assert_int_equal(told.count, result.oom);
 
     plm_findings *findings = NULL;
-    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){0}, &findings));
+    assert_ok(find_in(snapshot, (plm_findings_options){0}, &findings));
     assert_int_equal(findings->failure_count, result.oom);
     for (int64_t i = 1; i < findings->failure_count; i++)
         assert_true(findings->failures[i].event > findings->failures[i - 1].event);
@@ -364,18 +362,18 @@ static void what_cannot_be_replayed_is_refused(void **state)
     (void)state;
     plm_replay_result result;
     plm_snapshot *snapshot = read_recording(SNAPSHOTS, "no_history_recorded");
-    assert_int_equal(plm_replay_run(snapshot, 0, &(plm_replay_case){0}, &result),
+    assert_int_equal(plm_replay_run(first_device(snapshot), &(plm_replay_case){0}, &result),
                      PLM_ERROR_UNSUPPORTED);
     assert_message_has("no history was recorded");
     plm_snapshot_destroy(snapshot);
     snapshot = read_recording(SNAPSHOTS, "cat_spike");
-    assert_int_equal(plm_replay_run(snapshot, 1, &(plm_replay_case){0}, &result),
-                     PLM_ERROR_ARGUMENT);
-    assert_int_equal(
-        plm_replay_run(snapshot, 0, &(plm_replay_case){.settings = "max_splits:1"}, &result),
-        PLM_ERROR_FORMAT);
+    assert_int_equal(plm_replay_fill_taken(snapshot, 1, &result), PLM_ERROR_ARGUMENT);
+    assert_message_has("the snapshot has 1 devices, wanted number 1");
+    assert_int_equal(plm_replay_run(first_device(snapshot),
+                                    &(plm_replay_case){.settings = "max_splits:1"}, &result),
+                     PLM_ERROR_FORMAT);
     assert_message_has("max_splits");
-    assert_int_equal(plm_replay_run(snapshot, 0,
+    assert_int_equal(plm_replay_run(first_device(snapshot),
                                     &(plm_replay_case){.settings = "backend:cudaMallocAsync"},
                                     &result),
                      PLM_ERROR_UNSUPPORTED);
@@ -391,7 +389,7 @@ static void a_replay_without_host_memory_fails_cleanly(void **state)
         for (int64_t n = 1;; n++) {
             plm_replay_result result = {.retries = 77};
             plm__host_fail_at(n, n % 2 == 0);
-            plm_status status = plm_replay_run(snapshot, 0, &cases[which], &result);
+            plm_status status = plm_replay_run(first_device(snapshot), &cases[which], &result);
             bool fired = plm__host_fail_at(0, false);
             if (!fired) {
                 assert_ok(status);

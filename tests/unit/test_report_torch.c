@@ -19,8 +19,7 @@ static two_ranks read_ranks(const char *first, const char *second)
     const char *const paths[2] = {first, second};
     for (int i = 0; i < 2; i++) {
         assert_ok(plm_snapshot_read(paths[i], &both.snapshots[i]));
-        assert_ok(plm_findings_create(both.snapshots[i], 0, &(plm_findings_options){0},
-                                      &both.findings[i]));
+        assert_ok(find_in(both.snapshots[i], (plm_findings_options){0}, &both.findings[i]));
         both.ranks[i].findings = both.findings[i];
     }
     return both;

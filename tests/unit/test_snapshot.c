@@ -131,8 +131,8 @@ static void blocks_of_the_state_name_their_events_and_stacks(void **state)
     plm_snapshot *snapshot = NULL;
     assert_ok(plm_snapshot_read(SNAPSHOTS "cat_spike.pickle.xz", &snapshot));
     const plm_snapshot_device *device = only_device(snapshot);
-    int64_t block_count, event_count, owner_count, found = 0;
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(snapshot, &block_count);
+    int64_t block_count = device->block_count, event_count, owner_count, found = 0;
+    const plm_snapshot_block *blocks = device->blocks;
     const plm_event *events = plm_trace_events(device->trace, &event_count);
     const plm_owner *owners = plm_trace_owners(device->trace, &owner_count);
     for (int64_t i = 0; i < event_count; i++)
@@ -160,13 +160,12 @@ static void settings_and_annotations_are_read(void **state)
     (void)state;
     plm_snapshot *snapshot = NULL;
     assert_ok(plm_snapshot_read(SNAPSHOTS "gpt_dynamic_length_expandable.pickle.xz", &snapshot));
-    const plm_snapshot_settings *settings = plm_snapshot_get_settings(snapshot);
+    const plm_snapshot_settings *settings = only_device(snapshot)->settings;
     assert_true(settings->recorded);
     assert_true(settings->expandable_segments);
     assert_int_equal(settings->max_split_bytes, SIZE_MAX);
-    int64_t count;
-    const plm_snapshot_annotation *annotations = plm_snapshot_annotations(snapshot, &count);
-    assert_int_equal(count, 240);
+    const plm_snapshot_annotation *annotations = only_device(snapshot)->annotations;
+    assert_int_equal(only_device(snapshot)->annotation_count, 240);
     assert_false(annotations[0].ends);
     assert_true(annotations[1].ends);
     assert_string_equal(annotations[0].name, annotations[1].name);
@@ -220,12 +219,12 @@ static void a_state_of_an_old_version_is_filled_in(void **state)
     assert_int_equal(device->inactive_split_bytes, 1024);
     assert_int_equal(device->pending_free_blocks, 1);
     int64_t count;
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(snapshot, &count);
-    assert_int_equal(count, 3);
+    const plm_snapshot_block *blocks = device->blocks;
+    assert_int_equal(device->block_count, 3);
     assert_int_equal(blocks[2].address, 4096 + 2048);
     const plm_owner *owners = plm_trace_owners(device->trace, &count);
     assert_string_equal(plm_trace_text(device->trace, owners[blocks[2].owner].op), "f m.py:3");
-    assert_false(plm_snapshot_get_settings(snapshot)->recorded);
+    assert_false(only_device(snapshot)->settings->recorded);
     plm_snapshot_destroy(snapshot);
 }
 
@@ -240,8 +239,7 @@ static void a_list_of_segments_alone_is_a_snapshot(void **state)
     assert_int_equal(count, 2);
     assert_int_equal(devices[0].device, 1);
     assert_int_equal(devices[1].device, 3);
-    const plm_snapshot_segment *segments = plm_snapshot_segments(snapshot, &count);
-    assert_int_equal(segments[devices[0].segment].address, (uint64_t)-4096);
+    assert_int_equal(devices[0].segments[0].address, (uint64_t)-4096);
     plm_snapshot_destroy(snapshot);
 }
 
@@ -277,10 +275,8 @@ static void entries_without_times_are_numbered_and_odd_ones_are_kept(void **stat
     assert_int_equal(count, 5);
     assert_int_equal(events[4].time, 4);
     assert_int_equal(events[0].address, 18446744073709551104u);
-    assert_int_equal(plm_snapshot_stream(snapshot, events[0].queue), 9223372036854775808u);
-    uint64_t pool[2];
-    plm_snapshot_pool(snapshot, events[0].pool, pool);
-    assert_int_equal(pool[1], 7);
+    assert_int_equal(device->streams[events[0].queue], 9223372036854775808u);
+    assert_int_equal(device->pools[events[0].pool][1], 7);
     const plm_owner *owners = plm_trace_owners(device->trace, &count);
     assert_string_equal(plm_trace_text(device->trace, owners[events[0].owner].name), "kv cache");
     assert_int_equal(events[1].bytes_asked, 512);
@@ -424,10 +420,10 @@ static void segments_that_share_blocks_get_a_copy_each(void **state)
     plm_snapshot *snapshot = NULL;
     assert_ok(plm_snapshot_read_bytes("bytes", bytes, sizeof bytes - 1, &snapshot));
     int64_t count;
-    plm_snapshot_devices(snapshot, &count);
+    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
     assert_int_equal(count, 2);
-    const plm_snapshot_block *blocks = plm_snapshot_blocks(snapshot, &count);
-    assert_int_equal(count, 2);
+    const plm_snapshot_block *blocks = devices[0].blocks;
+    assert_int_equal(devices[0].block_count, 2);
     assert_int_equal(blocks[0].owner, 0);
     assert_int_equal(blocks[1].owner, 0);
     plm_snapshot_destroy(snapshot);
@@ -488,16 +484,13 @@ static void every_form_of_a_snapshot_reads_alike(void **state)
         assert_int_equal(devices[0].trace_entries, 9);
         assert_int_equal(devices[0].oom_events, 1);
         assert_int_equal(devices[1].trace_entries, 1);
-        const plm_snapshot_segment *segments = plm_snapshot_segments(snapshot, &count);
-        uint64_t pool[2];
-        plm_snapshot_pool(snapshot, segments[0].pool, pool);
-        assert_int_equal(pool[1], 1);
-        assert_int_equal(plm_snapshot_stream(snapshot, segments[0].queue), 7);
+        const plm_snapshot_segment *segments = devices[0].segments;
+        assert_int_equal(devices[0].pools[segments[0].pool][1], 1);
+        assert_int_equal(devices[0].streams[segments[0].queue], 7);
         assert_int_equal(segments[1].address, (uint64_t)1 << 63);
         assert_true(segments[1].expandable);
-        assert_int_equal(plm_snapshot_get_settings(snapshot)->roundup_power2_divisions[15], 8);
-        plm_snapshot_annotations(snapshot, &count);
-        assert_int_equal(count, 2);
+        assert_int_equal(devices[0].settings->roundup_power2_divisions[15], 8);
+        assert_int_equal(devices[0].annotation_count, 2);
         plm_snapshot_destroy(snapshot);
     }
 }

@@ -6,7 +6,7 @@
 #include "unit/test.h"
 
 #include "base/text.h"
-#include "plimsoll/snapshot.h"
+#include "plimsoll/findings.h"
 #include "torch/stream.h"
 
 #define SNAPSHOTS PLM_SOURCE_DIR "/tests/data/snapshots/"
@@ -34,6 +34,25 @@ static inline plm_snapshot *read_json(const char *text)
     plm_snapshot *snapshot = NULL;
     assert_ok(plm_snapshot_read_bytes("a text", text, strlen(text), &snapshot));
     return snapshot;
+}
+
+/* The first device of a snapshot, as replays and findings take it. */
+static inline const plm_snapshot_device *first_device(const plm_snapshot *snapshot)
+{
+    int64_t count;
+    const plm_snapshot_device *devices = plm_snapshot_devices(snapshot, &count);
+    assert_true(count > 0);
+    return devices;
+}
+
+/* Findings of the first device, with true bytes; a status, for tests that let memory run out. */
+static inline plm_status find_in(plm_snapshot *snapshot, plm_findings_options options,
+                                 plm_findings **findings)
+{
+    plm_replay_result replayed;
+    plm_status status = plm_replay_fill_taken(snapshot, 0, &replayed);
+    options.replayed = &replayed;
+    return status ? status : plm_findings_create(first_device(snapshot), &options, findings);
 }
 
 /* The message of the last failure. */
