@@ -10,6 +10,11 @@
  * Several ways to part the two and to order the rest are tried until one reaches the bound; else
  * the lowest packing met is the answer. What is tried is limited by counts, never by a clock, so
  * the answer depends on the items alone.
+ *
+ * Example, steps 0 to 9: A lives in 0-9 and takes 4 granules, B in 1-8 takes 3, C in 2-7 takes 2, D
+ * in 0-1 takes 2. The bound is 9, for A, B and C live at once.
+ *   base   spans of 8 steps or more: A at 0; B on it at 4, for the skyline is flat from 1 to 8
+ *   rest   C at 7 and D at 7: the base is 7 high below both, and the two do not meet
  */
 #include "pack/pack_internal.h"
 

@@ -10,6 +10,11 @@
  *
  * A round costs what changes: only spans whose earlier company changed take their places again, and
  * only the part of the order in between is made anew.
+ *
+ * Example with a bound of 5 and no base: a lives in step 0 and takes 3, b in 0-1 takes 2, c in 1-2
+ * takes 2, d in 2 takes 3.
+ *   a d b c   largest first: a and d at 0, b at 3 beside a; c meets d and b, lies at 5, ends at 7
+ *   a c d b   c moved before d, the first in the order that it meets: c at 0, d at 2, b at 3
  */
 #include <string.h>
 

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The state at the first recorded event: what the trace carries in, laid out in its segments. */
+/*
+ * The state at the first recorded event: what the trace carries in, laid out in its segments.
+ *
+ * Example: a segment of 20 MiB at address 0, in which H was held when recording began. Of H only
+ * the free is recorded: 3 MiB were asked for at 0.
+ *   The first recorded request, of 2 MiB, is served at 4 MiB while H lives. Blocks are cut from the
+ *   front of a free one, so H ends there: it kept the 1 MiB that was too little to be split off.
+ *   The layout: H from 0 to 4 MiB, free from 4 to 20 MiB.
+ * Without such a request H is taken to be 3 MiB, and noted as unsure.
+ */
 #include "replay/start.h"
 
 #include <stdlib.h>

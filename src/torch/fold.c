@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Dictionaries of a snapshot become records: the keys say of which kind, the table of fields how.
+/*
+ * Dictionaries of a snapshot become records: the keys say of which kind, the table of fields how.
+ *
+ * Example, as a pickle is read from the inside out:
+ *   {name: forward, filename: model.py, line: 41}      has name and filename: frame 7, say
+ *   [frame 7, frame 3]                                 nothing but frames: stack 12
+ *   {action: alloc, addr: 4096, size: 512, frames: stack 12}   has action: event 0 by owner 5
+ * Each dictionary is forgotten as soon as its record has a number.
  */
 #include "torch/fold.h"
 
