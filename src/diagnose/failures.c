@@ -161,69 +161,61 @@ static void judge(const failure_work *work, plm_failure *failure)
 
 /* ---- words ---- */
 
+/* "10.76 GiB in use and 1.00 GiB asked for make 11.76 GiB", and what follows from that. */
 static void give_reason(const failure_work *work, plm_failure *failure)
 {
     char need[PLM_SIZE_TEXT], active[PLM_SIZE_TEXT], asked[PLM_SIZE_TEXT], limit[PLM_SIZE_TEXT],
-        most[PLM_SIZE_TEXT], free[PLM_SIZE_TEXT], cached[PLM_SIZE_TEXT], before[PLM_SIZE_TEXT];
-    const plm_findings *findings = work->findings;
-    size_t had = active_before(work, failure->event);
+        other[PLM_SIZE_TEXT], free[PLM_SIZE_TEXT];
+    size_t had = active_before(work, failure->event), size = sizeof failure->reason;
+    size_t capacity = work->findings->capacity_bytes;
+    char *text = failure->reason;
     plm_size_format(need_of(failure), need);
     plm_size_format(failure->then.active_bytes, active);
     plm_size_format(failure->asked_bytes, asked);
     plm_size_format(failure->limit_least_bytes, limit);
-    plm_size_format(failure->limit_most_bytes, most);
     plm_size_format(failure->device_free_bytes, free);
-    plm_size_format(failure->then.cached_bytes, cached);
-    plm_size_format(had, before);
-    char *text = failure->reason;
-    size_t size = sizeof failure->reason;
-    size_t capacity = findings->capacity_bytes;
+#define MAKE "%s in use and %s asked for make %s"
     switch (failure->verdict) {
     case PLM_VERDICT_FRAGMENTATION:
-        if (need_of(failure) <= had)
-            snprintf(text, size,
-                     "%s active and %s asked are %s, and %s were active before: it fits, but the "
-                     "%s that are free lie in pieces",
-                     active, asked, need, before, cached);
-        else
-            snprintf(text, size,
-                     "%s active and %s asked are %s of %s: it fits, but the %s that are free lie "
-                     "in pieces",
-                     active, asked, need, limit, cached);
+        snprintf(text, size,
+                 MAKE ", and %s %s: so much fits, but the %s that are free lie in pieces", active,
+                 asked, need,
+                 need_of(failure) <= had ? "the peak of what was in use before is"
+                                         : "the process can have",
+                 plm_size_format(need_of(failure) <= had ? had : failure->limit_least_bytes, other),
+                 plm_size_format(failure->then.cached_bytes, free));
         break;
     case PLM_VERDICT_CAPACITY:
-        if (need_of(failure) > failure->limit_least_bytes)
-            snprintf(text, size,
-                     "%s active and %s asked are %s; the process had %s and got no more", active,
-                     asked, need, limit);
-        else
-            snprintf(text, size, "%s active and %s asked are %s of %s: as good as all of it",
-                     active, asked, need, limit);
+        snprintf(text, size,
+                 need_of(failure) > failure->limit_least_bytes
+                     ? MAKE "; the process had %s and got no more"
+                     : MAKE ", which leaves less than a twentieth of the %s that the process had",
+                 active, asked, need, limit);
         break;
     case PLM_VERDICT_LIMIT:
         snprintf(text, size,
-                 "%s active and %s asked are %s; a limit between %s and %s was set, the driver "
-                 "still had %s",
-                 active, asked, need, limit, most, free);
+                 MAKE "; a limit between %s and %s was set, while the driver still had %s", active,
+                 asked, need, limit, plm_size_format(failure->limit_most_bytes, other), free);
         break;
     case PLM_VERDICT_OTHER_PROCESS:
         plm_size_format(capacity - failure->then.reserved_bytes - failure->device_free_bytes,
-                        before);
+                        other);
         snprintf(text, size,
-                 "%s active and %s asked are %s, which the device could hold; %s of it are outside "
-                 "of this allocator",
-                 active, asked, need, before);
+                 MAKE ", which the device could hold; %s of the device are held outside of this "
+                      "allocator",
+                 active, asked, need, other);
         break;
     case PLM_VERDICT_TOO_LARGE:
         plm_size_format(
             capacity ? capacity : failure->then.reserved_bytes + failure->device_free_bytes, limit);
-        snprintf(text, size, "%s asked in one request; %s %s", asked,
+        snprintf(text, size, "one request asked for %s; %s %s", asked,
                  capacity ? "the device has" : "this process and the free memory together have",
                  limit);
         break;
     default:
         break;
     }
+#undef MAKE
 }
 
 /* ---- the remedy ---- */
