@@ -121,15 +121,10 @@ struct plm_graph {
     plm_error error; /* the first failure */
 };
 
-/* What the operation table says of a kind. */
-typedef struct plm_op_info {
-    const char *text;
-    int32_t inputs, outputs, effects;
-    uint32_t overwrites;      /* bit i: output 0 may take the place of input i */
-    const char *output_names; /* NUL-separated */
-} plm_op_info;
-
-const plm_op_info *plm__op_info_of(plm_op_kind kind);
+static inline plm_op_class plm__op_class(const plm_op *op)
+{
+    return plm__op_info_of(op->kind)->class;
+}
 
 /* The name of output `index` of a kind, a noun: "output" for the plain result, "rstd". */
 const char *plm__op_output_name(plm_op_kind kind, int32_t index);

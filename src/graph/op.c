@@ -6,13 +6,29 @@
 
 #define plm__gradient_none NULL
 
+/* The flops column. A row that leaves it or the bytes out does not compile. */
+#define FLOPS_each(n)                                                                              \
+    {                                                                                              \
+        PLM_FLOPS_EACH, (n), 0                                                                     \
+    }
+#define FLOPS_product                                                                              \
+    {                                                                                              \
+        PLM_FLOPS_PRODUCT, 2, 0                                                                    \
+    }
+#define FLOPS_attention(n, qkv)                                                                    \
+    {                                                                                              \
+        PLM_FLOPS_ATTENTION, (n), (qkv)                                                            \
+    }
+
 static const struct {
     plm_op_info info;
     plm_shape_rule shape;
     plm_gradient_rule gradient;
 } table[PLM_OP_COUNT] = {
-#define PLM_OP(kind, text, inputs, outputs, effects, overwrites, shape_rule, gradient_rule, names) \
-    [PLM_OP_##kind] = {{text, inputs, outputs, effects, overwrites, names},                        \
+#define PLM_OP(kind, text, class, inputs, outputs, effects, overwrites, operands, shape_rule,      \
+               gradient_rule, flops, bytes, names)                                                 \
+    [PLM_OP_##kind] = {{#kind, text, PLM_CLASS_##class, inputs, outputs, effects, overwrites,      \
+                        operands, FLOPS_##flops, PLM_BYTES_##bytes, names},                        \
                        plm__shape_##shape_rule,                                                    \
                        plm__gradient_##gradient_rule},
 #include "graph/ops.def"
@@ -68,7 +84,8 @@ PLM_SHAPE_RULE(same)
 /* A product or a normalisation is known by its weight, any other operation by what it does. */
 static bool is_named_by_weight(plm_op_kind kind)
 {
-    return kind == PLM_OP_LINEAR || kind == PLM_OP_LAYER_NORM;
+    plm_op_class class = table[kind].info.class;
+    return class == PLM_CLASS_PRODUCT || class == PLM_CLASS_NORMALISATION;
 }
 
 static plm_status choose_label(plm_graph *graph, plm_op *op)
@@ -106,30 +123,20 @@ static plm_status add_outputs(plm_graph *graph, plm_op *op, const plm_shape *sha
     return PLM_OK;
 }
 
-/* A missing bias, and groups of parameters that a network does not have. */
-static bool input_is_optional(plm_op_kind kind, int32_t i)
+/* Whether the word of input i bears a mark: ? a tensor that may be absent, # token ids or targets,
+ * whose rules check that they are int32, ^ a parameter, to whose gradient an effect goes. */
+static bool input_is(plm_op_kind kind, int32_t i, char mark)
 {
-    return (kind == PLM_OP_LINEAR && i == 2) || kind == PLM_OP_GRADIENT_NORM;
-}
-
-/* Token ids and targets; everything else is real numbers. Their rules check that they are int32. */
-static bool input_is_ids(plm_op_kind kind, int32_t i)
-{
-    return ((kind == PLM_OP_EMBEDDING || kind == PLM_OP_EMBEDDING_GRAD) && i == 0) ||
-           ((kind == PLM_OP_CROSS_ENTROPY || kind == PLM_OP_CROSS_ENTROPY_GRAD) && i == 1);
-}
-
-/* What a gradient goes to as an effect, and what a product is called by: a parameter. */
-static bool input_is_weight(plm_op_kind kind, int32_t i)
-{
-    return ((kind == PLM_OP_LINEAR || kind == PLM_OP_LAYER_NORM) && i >= 1) ||
-           ((kind == PLM_OP_EMBEDDING || kind == PLM_OP_POSITION) && i == 1);
+    const char *word = table[kind].info.operands;
+    while (i-- > 0)
+        word = strchr(word, ' ') + 1;
+    return memchr(word, mark, strspn(word, PLM_OPERAND_MARKS)) != NULL;
 }
 
 static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t i, plm_tensor in)
 {
     const char *op = table[kind].info.text;
-    if (in == PLM_TENSOR_NONE && input_is_optional(kind, i))
+    if (in == PLM_TENSOR_NONE && input_is(kind, i, '?'))
         return PLM_OK;
     PLM_FAIL_IF(in < 0 || in >= graph->tensors.count, PLM_ERROR_ARGUMENT,
                 "%s wanted a tensor of this graph as input %d, found none", op, i);
@@ -139,10 +146,10 @@ static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t 
                 plm_program_text(graph->program), i, plm_program_text(storage->program));
     const plm_shape *shape = &plm__graph_tensor(graph, in)->shape;
     char text[PLM_SHAPE_TEXT];
-    PLM_FAIL_IF(!plm_dtype_is_real(shape->dtype) && !input_is_ids(kind, i), PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(!plm_dtype_is_real(shape->dtype) && !input_is(kind, i, '#'), PLM_ERROR_ARGUMENT,
                 "%s wanted real numbers as input %d, found %s", op, i,
                 plm__shape_format(shape, text));
-    PLM_FAIL_IF(input_is_weight(kind, i) && graph->parameter_of.items[in] < 0, PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(input_is(kind, i, '^') && graph->parameter_of.items[in] < 0, PLM_ERROR_ARGUMENT,
                 "%s wanted a parameter as input %d, found a result, %s", op, i,
                 plm__shape_format(shape, text));
     return PLM_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An operation's kind and attributes, and the step record: what graphs and devices both know.
+ * An operation's kind and attributes, what its row of the table says, and the step record: what
+ * graphs and devices both know.
  */
 #ifndef PLM_GRAPH_OP_H
 #define PLM_GRAPH_OP_H
@@ -17,6 +18,8 @@ typedef enum plm_op_kind {
     PLM_OP_COUNT
 } plm_op_kind;
 
+#define PLM_OPERAND_MARKS "?#!~^" /* that stand before a word of a row's operands */
+
 #define PLM_LOSS_SCALE_START 65536.0f /* of fp16, as a run begins */
 #define PLM_LOSS_SCALE_MAX   0x1p31f
 
@@ -26,6 +29,50 @@ enum {
     PLM_OP_EFFECTS_MAX = 3,
     PLM_NORM_CHUNK = 4096 /* elements whose squares are summed in one go */
 };
+
+/* What an operation is to the passes. GRADIENT and UPDATE: of any class but those named. */
+typedef enum plm_op_class {
+    PLM_CLASS_LOOKUP,
+    PLM_CLASS_NORMALISATION, /* its first output can be made again from x and what it keeps */
+    PLM_CLASS_PRODUCT,       /* with a weight, whose name it bears */
+    PLM_CLASS_ACTIVATION,    /* of each element: what an MLP has between its products */
+    PLM_CLASS_POINTWISE,
+    PLM_CLASS_ATTENTION, /* fused, or a step of the plain form */
+    PLM_CLASS_LOSS,
+    PLM_CLASS_PRODUCT_GRADIENT,
+    PLM_CLASS_GRADIENT,
+    PLM_CLASS_UPDATE,
+    PLM_CLASS_INITIAL,
+    PLM_CLASS_COUNT
+} plm_op_class;
+
+/* How its arithmetic follows from its shapes, and what of its operands is moved: see ops.def. */
+typedef enum plm_flops { PLM_FLOPS_EACH, PLM_FLOPS_PRODUCT, PLM_FLOPS_ATTENTION } plm_flops;
+typedef enum plm_bytes {
+    PLM_BYTES_WHOLE,
+    PLM_BYTES_ROWS_READ,
+    PLM_BYTES_ROWS_ADDED,
+    PLM_BYTES_PLACE_READ,
+    PLM_BYTES_CHANGED
+} plm_bytes;
+
+/* A row of the table. */
+typedef struct plm_op_info {
+    const char *key, *text; /* "GELU_GRAD", "gelu gradient" */
+    plm_op_class class;
+    int32_t inputs, outputs, effects;
+    uint32_t overwrites; /* bit i: output 0 may take the place of input i */
+    const char *operands;
+    struct {
+        plm_flops by;
+        double factor;
+        int32_t qkv; /* BY_ATTENTION: the packed input */
+    } flops;
+    plm_bytes bytes;
+    const char *output_names; /* NUL-separated */
+} plm_op_info;
+
+const plm_op_info *plm__op_info_of(plm_op_kind kind);
 
 /* Constants of an operation, fixed when the graph is built. Zero where the operation has no use for
  * them. */

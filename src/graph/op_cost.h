@@ -12,8 +12,7 @@ typedef struct plm_work {
     bool is_products; /* made of matrix products: its flops run at their rate */
 } plm_work;
 
-/* The work of one run of `op`. An operation without a row in the table is the bytes of its
- * operands. */
+/* The work of one run of `op`, by its row of the table. */
 plm_work plm__op_work(const plm_graph *graph, const plm_op *op);
 
 /* The kind as profiles of devices name it, "linear_grad_input", into `text`, which is returned. */

@@ -15,10 +15,14 @@
 
 /* ---- the head ------------------------------------------------------------------------------- */
 
-static bool is_linear_gradient(plm_op_kind kind)
+static bool is_product(const plm_op *op)
 {
-    return kind == PLM_OP_LINEAR_GRAD_WEIGHT || kind == PLM_OP_LINEAR_GRAD_BIAS ||
-           kind == PLM_OP_LINEAR_GRAD_INPUT;
+    return plm__op_class(op) == PLM_CLASS_PRODUCT;
+}
+
+static bool is_product_gradient(const plm_op *op)
+{
+    return plm__op_class(op) == PLM_CLASS_PRODUCT_GRADIENT;
 }
 
 /* Behind the gradients that follow the loss, up to the one that leaves the head. */
@@ -26,7 +30,7 @@ static int64_t end_of_head(const plm__old_program *old, int64_t end)
 {
     if (end >= old->count || old->ops[end].kind != PLM_OP_CROSS_ENTROPY_GRAD)
         return end;
-    for (end++; end < old->count && is_linear_gradient(old->ops[end].kind); end++)
+    for (end++; end < old->count && is_product_gradient(&old->ops[end]); end++)
         if (old->ops[end].kind == PLM_OP_LINEAR_GRAD_INPUT)
             return end + 1;
     return end;
@@ -39,7 +43,7 @@ static plm_status find_head(const plm__cut *cut, plm__row_span *head)
     int64_t begin = graph->programs[graph->program].begin;
     int64_t loss = plm__graph_tensor(graph, graph->loss[graph->program])->producer - begin;
     PLM_FAIL_IF(
-        loss < 1 || old->ops[loss - 1].kind != PLM_OP_LINEAR ||
+        loss < 1 || !is_product(&old->ops[loss - 1]) ||
             old->ops[loss - 1].out[0] != old->ops[loss].in[0] || loss + 1 >= old->count ||
             old->ops[loss + 1].kind != PLM_OP_LOSS_SUM,
         PLM_ERROR_UNSUPPORTED,
@@ -91,13 +95,13 @@ done:
 static int64_t end_of_gradients(const plm__old_program *old, int64_t made)
 {
     int64_t end = made + 1;
-    while (end < old->count && is_linear_gradient(old->ops[end].kind))
+    while (end < old->count && is_product_gradient(&old->ops[end]))
         end++;
     if (end == made + 1 || end == old->count || old->ops[end].in[0] != old->ops[end - 1].out[0] ||
         old->ops[end].in[1] != old->ops[made].in[0])
         return made;
     plm_tensor gradient = old->ops[end++].out[0];
-    while (end < old->count && is_linear_gradient(old->ops[end].kind) &&
+    while (end < old->count && is_product_gradient(&old->ops[end]) &&
            (old->ops[end].in[0] == gradient || old->ops[end].in[1] == gradient))
         end++;
     return end;
@@ -108,11 +112,11 @@ static int64_t end_of_gradients(const plm__old_program *old, int64_t made)
 static bool find_mlp(const plm__cut *cut, int64_t begin, plm__row_span *mlp)
 {
     const plm_op *op = &cut->old.ops[begin];
-    if (begin + 2 >= cut->old.count || op->block < 0 || op->kind != PLM_OP_LINEAR ||
-        !plm__is_activation_function(op[1].kind) || op[1].in[0] != op->out[0] ||
+    if (begin + 2 >= cut->old.count || op->block < 0 || !is_product(op) ||
+        plm__op_class(&op[1]) != PLM_CLASS_ACTIVATION || op[1].in[0] != op->out[0] ||
         !plm__recompute_drops_both(cut->graph, &op[0], &op[1]))
         return false;
-    bool forward = op[2].kind == PLM_OP_LINEAR && op[2].in[0] == op[1].out[0];
+    bool forward = is_product(&op[2]) && op[2].in[0] == op[1].out[0];
     const plm_shape *wide = &plm__graph_tensor(cut->graph, op->out[0])->shape;
     mlp->begin = begin;
     mlp->end = forward ? begin + 3 : end_of_gradients(&cut->old, begin + 1);

@@ -20,9 +20,6 @@ void plm__rewrite_keep(plm_graph *graph, int64_t kept);
 /* Appends an operation as it is; its outputs are made by it at its new place. */
 PLM_MUST_USE plm_status plm__rewrite_append(plm_graph *graph, const plm_op *op);
 
-/* GELU and its like: what is made again for nothing but its own cost. */
-bool plm__is_activation_function(plm_op_kind kind);
-
 /* Whether the strategy keeps neither a product nor what its consumer makes of it. */
 bool plm__recompute_drops_both(const plm_graph *graph, const plm_op *product,
                                const plm_op *consumer);

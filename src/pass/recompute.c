@@ -20,17 +20,6 @@ typedef struct rewrite {
     int64_t tensors;    /* before any clone was made */
 } rewrite;
 
-bool plm__is_activation_function(plm_op_kind kind)
-{
-    return kind == PLM_OP_GELU || kind == PLM_OP_GELU_EXACT;
-}
-
-static bool is_attention(plm_op_kind kind)
-{
-    return kind == PLM_OP_ATTENTION || kind == PLM_OP_ATTENTION_SCORES || kind == PLM_OP_SOFTMAX ||
-           kind == PLM_OP_ATTENTION_APPLY;
-}
-
 static const char *label_of(const plm_graph *graph, const plm_op *op)
 {
     return plm__intern_text(&graph->names, op->label);
@@ -50,14 +39,15 @@ static uint32_t bits_of_name(const plm_graph *graph, const plm_op *op)
 /* The bits under which output `index` of a forward operation is dropped. */
 static uint32_t bits_of(const plm_graph *graph, const plm_op *op, int index)
 {
+    static const uint32_t bits_of_class[PLM_CLASS_COUNT] = {
+        [PLM_CLASS_ACTIVATION] = PLM_RECOMPUTE_ACT,
+        [PLM_CLASS_NORMALISATION] = PLM_RECOMPUTE_NORM,
+        [PLM_CLASS_ATTENTION] = PLM_RECOMPUTE_ATTENTION,
+    };
+    plm_op_class class = plm__op_class(op);
     uint32_t bits = PLM_RECOMPUTE_BLOCK | bits_of_name(graph, op);
-    if (plm__is_activation_function(op->kind))
-        bits |= PLM_RECOMPUTE_ACT;
-    if (op->kind == PLM_OP_LAYER_NORM && index == 0) /* mean and rstd are one number a row: kept */
-        bits |= PLM_RECOMPUTE_NORM;
-    if (is_attention(op->kind))
-        bits |= PLM_RECOMPUTE_ATTENTION;
-    return bits;
+    bool statistic = class == PLM_CLASS_NORMALISATION && index > 0; /* one number a row: kept */
+    return bits | (statistic ? 0 : bits_of_class[class]);
 }
 
 static bool drops_output(const plm_graph *graph, const plm_op *op, int index)
@@ -69,8 +59,8 @@ static bool drops_output(const plm_graph *graph, const plm_op *op, int index)
 /* A product that feeds an activation function is dropped by its consumer. */
 static bool drops_fed_product(const plm_graph *graph, const plm_op *product, const plm_op *consumer)
 {
-    return product->kind == PLM_OP_LINEAR && product->block == consumer->block &&
-           product->block >= 0 && plm__is_activation_function(consumer->kind) &&
+    return plm__op_class(product) == PLM_CLASS_PRODUCT && product->block == consumer->block &&
+           product->block >= 0 && plm__op_class(consumer) == PLM_CLASS_ACTIVATION &&
            (plm_strategy_recompute(&graph->strategy, product->block) & PLM_RECOMPUTE_MLP);
 }
 
@@ -86,7 +76,7 @@ static void drop(rewrite *r, const plm_op *op)
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
         if (op->out[i] != PLM_TENSOR_NONE && drops_output(r->graph, op, i))
             r->dropped[op->out[i]] = true;
-    if (!plm__is_activation_function(op->kind))
+    if (plm__op_class(op) != PLM_CLASS_ACTIVATION)
         return;
     int32_t producer = plm__graph_tensor(r->graph, op->in[0])->producer;
     if (producer >= 0 && drops_fed_product(r->graph, &r->graph->ops.items[producer], op))

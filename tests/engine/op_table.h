@@ -22,7 +22,7 @@ typedef struct op_words {
     int overwrites; /* bits of ops.def */
 } op_words;
 
-#define PLM_OP(kind, text, inputs, outputs, effects, overwrite, ...)                               \
+#define PLM_OP(kind, text, class, inputs, outputs, effects, overwrite, ...)                        \
     enum { OVERWRITES_##kind = (overwrite) };
 #include "graph/ops.def"
 #undef PLM_OP

@@ -84,7 +84,7 @@ static plm_status plm__cpu_workspace_id_order(plm_cpu *cpu, const plm_launch *la
     if (!plm__is_half(&launch->effect[0]))
         return plm__cpu_workspace_none(cpu, launch, bytes);
     PLM_FAIL_IF(count > INT32_MAX, PLM_ERROR_OVERFLOW, "%s: %lld positions are too many to order",
-                plm__cpu_op_text(launch->kind), (long long)count);
+                plm__op_info_of(launch->kind)->text, (long long)count);
     return plm__mul_bytes((size_t)plm__id_order_words(count, vocabulary), sizeof(int32_t), bytes);
 }
 
@@ -102,7 +102,7 @@ static plm_status workspace(plm_device *device, const plm_launch *launch, size_t
 {
     PLM_TRY(plm__cpu_check_shapes(launch));
     PLM_FAIL_IF(!formulas[launch->kind], PLM_ERROR_UNSUPPORTED, "the CPU has no row for %s",
-                plm__cpu_op_text(launch->kind));
+                plm__op_info_of(launch->kind)->text);
     return formulas[launch->kind]((plm_cpu *)device, launch, bytes);
 }
 
@@ -117,7 +117,7 @@ static plm_status prepare(plm_device *device, const plm_launch *launch, void **p
     if (plm__products_take(cpu->products, launch))
         return plm__products_prepare(cpu->products, launch, prepared);
     PLM_FAIL_IF(!cpu->kernels->run[launch->kind], PLM_ERROR_UNSUPPORTED,
-                "the CPU has no kernel for %s", plm__cpu_op_text(launch->kind));
+                "the CPU has no kernel for %s", plm__op_info_of(launch->kind)->text);
     *prepared = NULL;
     return PLM_OK;
 }

@@ -12,9 +12,6 @@
 
 enum { PLM_CPU_THREADS_MAX = 1024 };
 
-/* The text of an operation of the table: "layer norm". Static. */
-const char *plm__cpu_op_text(plm_op_kind kind);
-
 /* PLM_OK when every operand has the dtype and shape that graph/ops.def states and is contiguous;
  * data pointers are not looked at. PLM_ERROR_ARGUMENT, PLM_ERROR_OVERFLOW, PLM_ERROR_UNSUPPORTED
  * (strides; an operation that the CPU does not have). */

@@ -96,8 +96,7 @@ void plm__products_use_silicon(plm_products *products, bool wanted)
 
 bool plm__products_run(plm_op_kind kind)
 {
-    return kind == PLM_OP_LINEAR || kind == PLM_OP_LINEAR_GRAD_INPUT ||
-           kind == PLM_OP_LINEAR_GRAD_WEIGHT;
+    return plm__op_info_of(kind)->flops.by == PLM_FLOPS_PRODUCT;
 }
 
 /* out[R,N] = x[R,K] weight[N,K]^T + bias[N] */

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks the operands of a launch against the shapes that graph/ops.def states, so that kernels may
- * rely on them. Each operation has a signature: inputs > outputs ; effects, one word an operand.
- *
- *     B T C ...   an extent; the same letter is the same extent throughout. 3C is three times C
- *     R           at the front: all dimensions that the other letters leave, as one
- *     *           any shape, with as many elements as every other *
- *     .           any shape
- *     # ! ~       before it: int32; fp32; the type of gradients, fp32 or bf16
- *     ?           before it: may be absent (rank 0)
- *
- * All other words are of one type, the precision: fp32, bf16 or fp16.
+ * Checks the operands of a launch against the words that graph/ops.def states for them, so that
+ * kernels may rely on shapes, types and contiguity. An absent operand has rank 0. Words that bear
+ * no mark of a type are of one type, the precision: fp32, bf16 or fp16.
  *
  * P, the rows of a position table, is at least T; H is attr.heads and divides C.
  */
@@ -20,52 +12,7 @@
 #include "device/cpu/cpu_internal.h"
 #include "plimsoll/dtype.h"
 
-static const char *const signatures[PLM_OP_COUNT] = {
-    [PLM_OP_EMBEDDING] = "#BT VC > BTC",
-    [PLM_OP_POSITION] = "BTC PC > BTC",
-    [PLM_OP_LAYER_NORM] = "RC C C > RC !R !R",
-    [PLM_OP_LINEAR] = "RK NK ?N > RN",
-    [PLM_OP_GELU] = "* > *",
-    [PLM_OP_GELU_EXACT] = "* > *",
-    [PLM_OP_ADD] = "* * > *",
-    [PLM_OP_DROPOUT] = "BTC > BTC",
-    [PLM_OP_ATTENTION] = "BT3C > BTC !BHT",
-    [PLM_OP_ATTENTION_SCORES] = "BT3C > BHTT",
-    [PLM_OP_SOFTMAX] = "RN > RN",
-    [PLM_OP_ATTENTION_APPLY] = "BHTT BT3C > BTC",
-    [PLM_OP_SELECT] = "BTC > BC",
-    [PLM_OP_CROSS_ENTROPY] = "RV #R > !R !R",
-    [PLM_OP_LOSS_SUM] = "!R",
-    [PLM_OP_EMBEDDING_GRAD] = "#BT BTC ; ~VC",
-    [PLM_OP_POSITION_GRAD] = "BTC ; ~PC",
-    [PLM_OP_LAYER_NORM_GRAD_INPUT] = "RC RC C !R !R > RC",
-    [PLM_OP_LAYER_NORM_GRAD_WEIGHT] = "RC RC !R !R ; ~C ~C",
-    [PLM_OP_LINEAR_GRAD_INPUT] = "RN NK > RK",
-    [PLM_OP_LINEAR_GRAD_WEIGHT] = "RK RN ; ~NK",
-    [PLM_OP_LINEAR_GRAD_BIAS] = "RN ; ~N",
-    [PLM_OP_GELU_GRAD] = "* * > *",
-    [PLM_OP_GELU_EXACT_GRAD] = "* * > *",
-    [PLM_OP_ATTENTION_GRAD] = "BTC BT3C BTC !BHT > BT3C",
-    [PLM_OP_ATTENTION_GRAD_PROBS] = "BTC BT3C > BHTT",
-    [PLM_OP_SOFTMAX_GRAD] = "RN RN > RN",
-    [PLM_OP_ATTENTION_GRAD_QKV] = "BTC BT3C BHTT BHTT > BT3C",
-    [PLM_OP_CROSS_ENTROPY_GRAD] = "RV #R !R > RV",
-    [PLM_OP_GRADIENT_NORM] = "?~. ?~. ?~. ?~.",
-    [PLM_OP_GRADIENT_PART] = "~.",
-    [PLM_OP_ADAMW] = "~* ; !* !* !*",
-    [PLM_OP_SGD] = "~* ; !* !*",
-    [PLM_OP_CAST] = "!* ; *",
-    [PLM_OP_INIT_NORMAL] = "; !*",
-    [PLM_OP_INIT_CONSTANT] = "; !*",
-};
-
-static const char *const names[PLM_OP_COUNT] = {
-#define PLM_OP(kind, text, ...) [PLM_OP_##kind] = (text),
-#include "graph/ops.def"
-#undef PLM_OP
-};
-
-enum { EXTENTS = 128 }; /* one for each character of a signature */
+enum { EXTENTS = 128 }; /* one for each character of a word */
 
 /* What one check knows so far. */
 typedef struct check {
@@ -167,8 +114,8 @@ static plm_status match_operand(check *c, const char *word, int letters, const p
     if (*word == '?' && plm__operand_is_absent(operand))
         return PLM_OK;
     char mark = 0;
-    for (; strchr("?#!~", *word); word++, letters--)
-        if (*word != '?')
+    for (; strchr(PLM_OPERAND_MARKS, *word); word++, letters--)
+        if (*word != '?' && *word != '^')
             mark = *word;
     int64_t count;
     PLM_TRY(check_dtype(c, operand, mark));
@@ -190,20 +137,14 @@ static plm_status check_relations(const check *c, const plm_op_attr *attr)
     return PLM_OK;
 }
 
-const char *plm__cpu_op_text(plm_op_kind kind)
-{
-    return names[kind];
-}
-
 plm_status plm__cpu_check_shapes(const plm_launch *launch)
 {
     PLM_FAIL_IF((unsigned)launch->kind >= PLM_OP_COUNT, PLM_ERROR_UNSUPPORTED,
                 "operation %d is not one of the table's", (int)launch->kind);
-    PLM_FAIL_IF(!signatures[launch->kind], PLM_ERROR_UNSUPPORTED, "the CPU knows no operands of %s",
-                names[launch->kind]);
-    check c = {.op = names[launch->kind], .section = "input"};
+    const plm_op_info *row = plm__op_info_of(launch->kind);
+    check c = {.op = row->text, .section = "input"};
     const plm_operand *operand = launch->in;
-    const char *word = signatures[launch->kind];
+    const char *word = row->operands;
     if (strchr(word, 'H')) {
         PLM_FAIL_IF(launch->attr.heads < 1, PLM_ERROR_ARGUMENT, "%s: %d heads", c.op,
                     launch->attr.heads);

@@ -121,15 +121,9 @@ static plm_status (*const formulas[PLM_OP_COUNT])(const plm_launch *launch, size
 #undef PLM_KERNEL
 };
 
-static const char *const names[PLM_OP_COUNT] = {
-#define PLM_OP(kind, text, ...) [PLM_OP_##kind] = (text),
-#include "graph/ops.def"
-#undef PLM_OP
-};
-
 plm_status plm__cuda_workspace(const plm_launch *launch, size_t *bytes)
 {
     PLM_FAIL_IF(!formulas[launch->kind], PLM_ERROR_UNSUPPORTED, "CUDA has no row for %s",
-                names[launch->kind]);
+                plm__op_info_of(launch->kind)->text);
     return formulas[launch->kind](launch, bytes);
 }
