@@ -89,13 +89,8 @@ static plm_status plm__cpu_workspace_id_order(plm_cpu *cpu, const plm_launch *la
 }
 
 static workspace_formula *const formulas[PLM_OP_COUNT] = {
-#define PLM_KERNEL(device, kind, workspace) PLM_KERNEL_##device(kind, workspace)
-#define PLM_KERNEL_CPU(kind, workspace)     [PLM_OP_##kind] = plm__cpu_workspace_##workspace,
-#define PLM_KERNEL_CUDA(kind, workspace)
+#define PLM_KERNEL_CPU(kind, name, workspace) [PLM_OP_##kind] = plm__cpu_workspace_##workspace,
 #include "device/kernels.def"
-#undef PLM_KERNEL_CUDA
-#undef PLM_KERNEL_CPU
-#undef PLM_KERNEL
 };
 
 static plm_status workspace(plm_device *device, const plm_launch *launch, size_t *bytes)

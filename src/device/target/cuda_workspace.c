@@ -112,13 +112,8 @@ static plm_status plm__cuda_workspace_chunks(const plm_launch *launch, size_t *b
 }
 
 static plm_status (*const formulas[PLM_OP_COUNT])(const plm_launch *launch, size_t *bytes) = {
-#define PLM_KERNEL(device, kind, workspace) PLM_KERNEL_##device(kind, workspace)
-#define PLM_KERNEL_CPU(kind, workspace)
 #define PLM_KERNEL_CUDA(kind, workspace) [PLM_OP_##kind] = plm__cuda_workspace_##workspace,
 #include "device/kernels.def"
-#undef PLM_KERNEL_CUDA
-#undef PLM_KERNEL_CPU
-#undef PLM_KERNEL
 };
 
 plm_status plm__cuda_workspace(const plm_launch *launch, size_t *bytes)

@@ -20,46 +20,6 @@
 
 #include "device/device.h"
 
-/* One row an operation: kind, name. Products here are those that the library in cpu_product.c does
- * not take. */
-#define PLM_CPU_KERNEL_MAP(ROW)                                                                    \
-    ROW(EMBEDDING, embedding)                                                                      \
-    ROW(POSITION, position)                                                                        \
-    ROW(LAYER_NORM, layer_norm)                                                                    \
-    ROW(LINEAR, linear)                                                                            \
-    ROW(GELU, gelu)                                                                                \
-    ROW(GELU_EXACT, gelu_exact)                                                                    \
-    ROW(ADD, add)                                                                                  \
-    ROW(DROPOUT, dropout)                                                                          \
-    ROW(ATTENTION, attention)                                                                      \
-    ROW(ATTENTION_SCORES, attention_scores)                                                        \
-    ROW(SOFTMAX, softmax)                                                                          \
-    ROW(ATTENTION_APPLY, attention_apply)                                                          \
-    ROW(SELECT, select)                                                                            \
-    ROW(CROSS_ENTROPY, cross_entropy)                                                              \
-    ROW(LOSS_SUM, loss_sum)                                                                        \
-    ROW(EMBEDDING_GRAD, embedding_grad)                                                            \
-    ROW(POSITION_GRAD, position_grad)                                                              \
-    ROW(LAYER_NORM_GRAD_INPUT, layer_norm_grad_input)                                              \
-    ROW(LAYER_NORM_GRAD_WEIGHT, layer_norm_grad_weight)                                            \
-    ROW(LINEAR_GRAD_INPUT, linear_grad_input)                                                      \
-    ROW(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                    \
-    ROW(LINEAR_GRAD_BIAS, linear_grad_bias)                                                        \
-    ROW(GELU_GRAD, gelu_grad)                                                                      \
-    ROW(GELU_EXACT_GRAD, gelu_exact_grad)                                                          \
-    ROW(ATTENTION_GRAD, attention_grad)                                                            \
-    ROW(ATTENTION_GRAD_PROBS, attention_grad_probs)                                                \
-    ROW(SOFTMAX_GRAD, softmax_grad)                                                                \
-    ROW(ATTENTION_GRAD_QKV, attention_grad_qkv)                                                    \
-    ROW(CROSS_ENTROPY_GRAD, cross_entropy_grad)                                                    \
-    ROW(GRADIENT_NORM, gradient_norm)                                                              \
-    ROW(GRADIENT_PART, gradient_part)                                                              \
-    ROW(ADAMW, adamw)                                                                              \
-    ROW(SGD, sgd)                                                                                  \
-    ROW(CAST, cast)                                                                                \
-    ROW(INIT_NORMAL, init_normal)                                                                  \
-    ROW(INIT_CONSTANT, init_constant)
-
 /* Runs one operation on `threads` threads. */
 typedef void plm_cpu_kernel(const plm_launch *launch, int threads);
 
@@ -81,9 +41,8 @@ enum {
 #define PLM_KERNEL_JOIN(name, isa)  PLM_KERNEL_JOIN_(name, isa)
 #define KERNEL(name)                PLM_KERNEL_JOIN(name, PLM_ISA)
 
-#define PLM_KERNEL_ROW(kind, name) plm_cpu_kernel KERNEL(name);
-PLM_CPU_KERNEL_MAP(PLM_KERNEL_ROW)
-#undef PLM_KERNEL_ROW
+#define PLM_KERNEL_CPU(kind, name, workspace) plm_cpu_kernel KERNEL(name);
+#include "device/kernels.def"
 #endif
 
 /* Number of elements; 1 for a scalar. Shapes were checked to fit. */

@@ -11,8 +11,7 @@ const plm_cpu_kernels KERNEL(kernels) = {
     .isa = PLM_ISA_TEXT(PLM_ISA),
     .run =
         {
-#define PLM_KERNEL_ROW(kind, name) [PLM_OP_##kind] = KERNEL(name),
-            PLM_CPU_KERNEL_MAP(PLM_KERNEL_ROW)
-#undef PLM_KERNEL_ROW
+#define PLM_KERNEL_CPU(kind, name, workspace) [PLM_OP_##kind] = KERNEL(name),
+#include "device/kernels.def"
         },
 };
