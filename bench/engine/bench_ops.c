@@ -163,6 +163,7 @@ static timing time_op(bench *b, const bench_row *row, op_types types, size_t *mo
                                       .probability = 0.1f,
                                       .scale = 0.02f,
                                       .heads = (int32_t)row->n.H,
+                                      .key_heads = (int32_t)key_heads_of(&row->n),
                                       .causal = true,
                                       .accumulate = row->accumulate,
                                       .decay = true},
@@ -247,6 +248,10 @@ static void run_attention(bench *b, extents n)
     double each = 2 * pairs(&n);
     run_row(b, &(bench_row){PLM_OP_ATTENTION, "fused", n, false, 2 * each});
     run_row(b, &(bench_row){PLM_OP_ATTENTION_GRAD, "fused", n, false, 5 * each});
+    extents grouped = n;
+    grouped.G = n.H / 4;
+    run_row(b, &(bench_row){PLM_OP_ATTENTION, "4 heads a key", grouped, false, 2 * each});
+    run_row(b, &(bench_row){PLM_OP_ATTENTION_GRAD, "4 heads a key", grouped, false, 5 * each});
     run_row(b, &(bench_row){PLM_OP_ATTENTION_SCORES, "plain", n, false, each});
     run_row(b, &(bench_row){PLM_OP_SOFTMAX, "plain", n, false, 0});
     run_row(b, &(bench_row){PLM_OP_ATTENTION_APPLY, "plain", n, false, each});

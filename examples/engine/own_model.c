@@ -22,7 +22,7 @@ static void build(plm_graph *g, const void *config, plm_program program, int64_t
     plm_tensor letters = plm_parameter(g, "letters", 2, (int64_t[]){VOCAB, WIDTH}, spread, true);
     plm_tensor places = plm_parameter(g, "places", 2, (int64_t[]){LENGTH, WIDTH}, spread, true);
     plm_tensor x = plm_position(g, plm_embedding(g, tokens, letters), places);
-    plm_tensor seen = plm_attention(g, product(g, "qkv", x, 3 * WIDTH, WIDTH), HEADS, true);
+    plm_tensor seen = plm_attention(g, product(g, "qkv", x, 3 * WIDTH, WIDTH), HEADS, HEADS, true);
     x = plm_add(g, x, product(g, "mix", seen, WIDTH, WIDTH));
     plm_tensor bent = plm_gelu(g, product(g, "up", x, 4 * WIDTH, WIDTH));
     x = plm_add(g, x, product(g, "down", bent, WIDTH, 4 * WIDTH));

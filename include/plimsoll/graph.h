@@ -157,9 +157,14 @@ plm_tensor plm_add(plm_graph *graph, plm_tensor a, plm_tensor b);
  */
 plm_tensor plm_dropout(plm_graph *graph, plm_tensor x, float probability);
 
-/* Self-attention: qkv [B,T,3C], packed q | k | v, each `heads` x D -> [B,T,C], plain or fused by
- * the strategy. */
-plm_tensor plm_attention(plm_graph *graph, plm_tensor qkv, int32_t heads, bool causal);
+/*
+ * Self-attention, plain or fused by the strategy: qkv [B,T,(H+2G)D] -> [B,T,HD]. qkv packs the
+ * queries of H = `heads` heads, then the keys and then the values of G = `key_heads`, all of size
+ * D, which need not be the width of the network over H. G divides H: each head of keys and values
+ * serves H / G heads of queries in a row. G = H is plain multi-head attention, G = 1 multi-query.
+ */
+plm_tensor plm_attention(plm_graph *graph, plm_tensor qkv, int32_t heads, int32_t key_heads,
+                         bool causal);
 
 /* The position of the step record out of x [B,T,C] -> [B,C]. No gradient passes through it. */
 plm_tensor plm_select(plm_graph *graph, plm_tensor x);

@@ -30,17 +30,17 @@ enum {
     PLM_NORM_CHUNK = 4096 /* elements whose squares are summed in one go */
 };
 
-/* What an operation is to the passes. GRADIENT and UPDATE: of any class but those named. */
+/* What an operation is to the passes. */
 typedef enum plm_op_class {
     PLM_CLASS_LOOKUP,
-    PLM_CLASS_NORMALISATION, /* its first output can be made again from x and what it keeps */
+    PLM_CLASS_NORMALISATION, /* keeps its statistics when its first output is made again */
     PLM_CLASS_PRODUCT,       /* with a weight, whose name it bears */
     PLM_CLASS_ACTIVATION,    /* of each element: what an MLP has between its products */
     PLM_CLASS_POINTWISE,
     PLM_CLASS_ATTENTION, /* fused, or a step of the plain form */
     PLM_CLASS_LOSS,
     PLM_CLASS_PRODUCT_GRADIENT,
-    PLM_CLASS_GRADIENT,
+    PLM_CLASS_GRADIENT, /* of any other class */
     PLM_CLASS_UPDATE,
     PLM_CLASS_INITIAL,
     PLM_CLASS_COUNT
@@ -66,7 +66,7 @@ typedef struct plm_op_info {
     struct {
         plm_flops by;
         double factor;
-        int32_t qkv; /* BY_ATTENTION: the packed input */
+        int32_t qkv; /* of attention: the packed input */
     } flops;
     plm_bytes bytes;
     const char *output_names; /* NUL-separated */
@@ -80,13 +80,20 @@ typedef struct plm_op_attr {
     float epsilon;     /* LAYER_NORM* */
     float probability; /* DROPOUT: of dropping, in [0, 1) */
     float scale;       /* INIT_*: deviation or value */
-    int32_t heads;     /* ATTENTION* */
+    int32_t heads;     /* ATTENTION*: of queries */
+    int32_t key_heads; /* ATTENTION*: of keys and values, a divisor of heads */
     uint32_t site;     /* key of the random numbers, kept by every clone of the operation */
     bool causal;       /* ATTENTION* */
     bool accumulate;   /* effects that sum: add to what is there */
     bool decay;        /* ADAMW, SGD: weight decay applies */
     bool early;        /* ADAMW, SGD, GRADIENT_NORM: parameters are updated one by one */
 } plm_op_attr;
+
+/* The size of attention's heads, of which `packed` elements hold queries, keys and values. */
+static inline int64_t plm__head_size(const plm_op_attr *attr, int64_t packed)
+{
+    return packed / (attr->heads + 2 * (int64_t)attr->key_heads);
+}
 
 /*
  * Every scalar of a step, in device memory. Kernels read it, never launch arguments, so that a

@@ -58,8 +58,8 @@ static double product_count(const plm_graph *graph, const plm_op *op)
 static double attention_count(const plm_graph *graph, const plm_op *op, plm_tensor packed)
 {
     const plm_shape *qkv = plm__shape(graph, packed);
-    double elements = (double)plm__shape_elements(qkv) / 3; /* B T C */
-    return elements * (double)qkv->dims[1] / (op->attr.causal ? 2 : 1);
+    double width = (double)(op->attr.heads * plm__head_size(&op->attr, plm__columns(qkv)));
+    return (double)plm__rows(qkv) * width * (double)qkv->dims[1] / (op->attr.causal ? 2 : 1);
 }
 
 /* Sums are read before they are written again; a first contribution is only written. */

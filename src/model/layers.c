@@ -51,7 +51,7 @@ plm_tensor plm__layer_attention(plm_graph *g, const plm_model *m, plm_tensor x, 
 {
     int64_t width = m->width;
     x = plm__layer_linear(g, "attention.qkv", x, 3 * width, width, PLM_LAYER_DEVIATION);
-    x = plm_attention(g, x, (int32_t)m->heads, causal);
+    x = plm_attention(g, x, (int32_t)m->heads, (int32_t)m->heads, causal);
     return plm__layer_linear(g, "attention.out", x, width, width, deviation);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operands of every operation, as words, for tests and benchmarks: a letter an extent, 3C three
- * times C; before it # int32, ! fp32, ~ the type of gradients, else the precision. R rows are B T
- * here.
+ * The operands of every operation, as words, for tests and benchmarks: a letter an extent, Q and A
+ * attention's packed and plain widths; before it # int32, ! fp32, ~ the type of gradients, else the
+ * precision. R rows are B T here.
  */
 #ifndef PLM_OP_TABLE_H
 #define PLM_OP_TABLE_H
@@ -12,7 +12,18 @@
 
 typedef struct extents {
     int64_t B, T, C, H, V, K, N, P;
+    int64_t G, D; /* heads of keys and values, size of a head; 0: as many as H, and C / H */
 } extents;
+
+static inline int64_t key_heads_of(const extents *n)
+{
+    return n->G ? n->G : n->H;
+}
+
+static inline int64_t head_size_of(const extents *n)
+{
+    return n->D ? n->D : n->C / n->H;
+}
 
 enum { OPERANDS = PLM_OP_INPUTS_MAX + PLM_OP_OUTPUTS_MAX + PLM_OP_EFFECTS_MAX };
 
@@ -42,10 +53,10 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(GELU_EXACT, "exact gelu", IN("BTC"), OUT("BTC")),
     ROW(ADD, "add", IN("BTC", "BTC"), OUT("BTC")),
     ROW(DROPOUT, "dropout", IN("BTC"), OUT("BTC")),
-    ROW(ATTENTION, "attention", IN("BT3C"), OUT("BTC", "!BHT")),
-    ROW(ATTENTION_SCORES, "attention scores", IN("BT3C"), OUT("BHTT")),
+    ROW(ATTENTION, "attention", IN("BTQ"), OUT("BTA", "!BHT")),
+    ROW(ATTENTION_SCORES, "attention scores", IN("BTQ"), OUT("BHTT")),
     ROW(SOFTMAX, "softmax", IN("BHTT"), OUT("BHTT")),
-    ROW(ATTENTION_APPLY, "attention apply", IN("BHTT", "BT3C"), OUT("BTC")),
+    ROW(ATTENTION_APPLY, "attention apply", IN("BHTT", "BTQ"), OUT("BTA")),
     ROW(SELECT, "select", IN("BTC"), OUT("BC")),
     ROW(CROSS_ENTROPY, "cross entropy", IN("BTV", "#BT"), OUT("!BT", "!BT")),
     ROW(LOSS_SUM, "loss sum", IN("!BT")),
@@ -60,10 +71,10 @@ static const op_words op_table[PLM_OP_COUNT] = {
     ROW(LINEAR_GRAD_BIAS, "linear grad bias", IN("BTN"), EFFECT("~N")),
     ROW(GELU_GRAD, "gelu grad", IN("BTC", "BTC"), OUT("BTC")),
     ROW(GELU_EXACT_GRAD, "exact gelu grad", IN("BTC", "BTC"), OUT("BTC")),
-    ROW(ATTENTION_GRAD, "attention grad", IN("BTC", "BT3C", "BTC", "!BHT"), OUT("BT3C")),
-    ROW(ATTENTION_GRAD_PROBS, "attention grad probs", IN("BTC", "BT3C"), OUT("BHTT")),
+    ROW(ATTENTION_GRAD, "attention grad", IN("BTA", "BTQ", "BTA", "!BHT"), OUT("BTQ")),
+    ROW(ATTENTION_GRAD_PROBS, "attention grad probs", IN("BTA", "BTQ"), OUT("BHTT")),
     ROW(SOFTMAX_GRAD, "softmax grad", IN("BHTT", "BHTT"), OUT("BHTT")),
-    ROW(ATTENTION_GRAD_QKV, "attention grad qkv", IN("BTC", "BT3C", "BHTT", "BHTT"), OUT("BT3C")),
+    ROW(ATTENTION_GRAD_QKV, "attention grad qkv", IN("BTA", "BTQ", "BHTT", "BHTT"), OUT("BTQ")),
     ROW(CROSS_ENTROPY_GRAD, "cross entropy grad", IN("BTV", "#BT", "!BT"), OUT("BTV")),
     ROW(GRADIENT_NORM, "gradient norm", IN("~VC", "~PC", "~C")),
     ROW(GRADIENT_PART, "gradient part", IN("~VC")),
@@ -113,6 +124,10 @@ static inline int64_t extent_of(const extents *n, char letter)
         return n->K;
     case 'N':
         return n->N;
+    case 'Q':
+        return (n->H + 2 * key_heads_of(n)) * head_size_of(n);
+    case 'A':
+        return n->H * head_size_of(n);
     default:
         return n->P;
     }
@@ -140,15 +155,10 @@ static inline int64_t shape_operand(const extents *n, op_types types, const char
                                     plm_operand *operand)
 {
     *operand = (plm_operand){.dtype = dtype_of(types, *word)};
-    int64_t factor = 1, count = 1;
-    for (; *word; word++) {
-        if (*word == '3')
-            factor = 3;
-        else if (*word != '#' && *word != '!' && *word != '~') {
-            operand->shape[operand->rank++] = factor * extent_of(n, *word);
-            factor = 1;
-        }
-    }
+    int64_t count = 1;
+    for (; *word; word++)
+        if (*word != '#' && *word != '!' && *word != '~')
+            operand->shape[operand->rank++] = extent_of(n, *word);
     for (int i = operand->rank - 1; i >= 0; i--) {
         operand->stride[i] = count;
         count *= operand->shape[i];

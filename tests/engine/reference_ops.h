@@ -114,23 +114,25 @@ static inline void ref_dropout(reference *r)
             }
 }
 
-/* Places in packed [B,T,3C] and in [B,T,C]. */
+/* Places in packed [B,T,(H+2G)D], of the queries (part 0) of head h or of the keys (1) or values
+ * (2) that it shares, and in [B,T,HD]. */
 static inline int64_t ref_packed(const reference *r, int64_t b, int64_t t, int part, int64_t h,
                                  int64_t d)
 {
-    int64_t D = r->n.C / r->n.H;
-    return ((b * r->n.T + t) * 3 + part) * r->n.C + h * D + d;
+    int64_t D = head_size_of(&r->n), H = r->n.H, G = key_heads_of(&r->n);
+    int64_t begin = part == 0 ? 0 : part == 1 ? H : H + G;
+    return ((b * r->n.T + t) * (H + 2 * G) + begin + (part == 0 ? h : h * G / H)) * D + d;
 }
 
 static inline int64_t ref_plain(const reference *r, int64_t b, int64_t t, int64_t h, int64_t d)
 {
-    return (b * r->n.T + t) * r->n.C + h * (r->n.C / r->n.H) + d;
+    return ((b * r->n.T + t) * r->n.H + h) * head_size_of(&r->n) + d;
 }
 
 static inline double ref_score(const reference *r, const double *qkv, int64_t b, int64_t h,
                                int64_t i, int64_t j)
 {
-    int64_t D = r->n.C / r->n.H;
+    int64_t D = head_size_of(&r->n);
     if (r->attr.causal && j > i)
         return -INFINITY;
     double sum = 0;
@@ -141,7 +143,7 @@ static inline double ref_score(const reference *r, const double *qkv, int64_t b,
 
 static inline void ref_attention(reference *r)
 {
-    int64_t T = r->n.T, D = r->n.C / r->n.H;
+    int64_t T = r->n.T, D = head_size_of(&r->n);
     for (int64_t b = 0; b < r->n.B; b++)
         for (int64_t h = 0; h < r->n.H; h++)
             for (int64_t i = 0; i < T; i++) {
@@ -192,7 +194,7 @@ static inline void ref_attention_apply(reference *r)
     for (int64_t b = 0; b < r->n.B; b++)
         for (int64_t h = 0; h < r->n.H; h++)
             for (int64_t i = 0; i < T; i++)
-                for (int64_t d = 0; d < r->n.C / r->n.H; d++) {
+                for (int64_t d = 0; d < head_size_of(&r->n); d++) {
                     double sum = 0;
                     for (int64_t j = 0; j < T; j++)
                         sum += r->in[0][((b * r->n.H + h) * T + i) * T + j] *
@@ -323,7 +325,7 @@ static inline void ref_attention_pair(reference *r, const double *dout, const do
                                       int64_t b, int64_t h, int64_t i, int64_t j, double prob,
                                       double dscore)
 {
-    int64_t D = r->n.C / r->n.H;
+    int64_t D = head_size_of(&r->n);
     double scale = 1 / sqrt((double)D), *d_qkv = r->out[0];
     for (int64_t d = 0; d < D; d++) {
         d_qkv[ref_packed(r, b, j, 2, h, d)] += prob * dout[ref_plain(r, b, i, h, d)];
@@ -335,7 +337,7 @@ static inline void ref_attention_pair(reference *r, const double *dout, const do
 static inline void ref_attention_grad(reference *r)
 {
     const double *dout = r->in[0], *qkv = r->in[1], *out = r->in[2], *lse = r->in[3];
-    int64_t D = r->n.C / r->n.H, T = r->n.T;
+    int64_t D = head_size_of(&r->n), T = r->n.T;
     memset(r->out[0], 0, (size_t)r->out_count[0] * sizeof(double));
     for (int64_t row = 0; row < r->n.B * r->n.H * T; row++) {
         int64_t b = row / (r->n.H * T), h = row / T % r->n.H, i = row % T;
@@ -358,7 +360,7 @@ static inline void ref_attention_grad_probs(reference *r)
         for (int64_t j = 0; j < T; j++) {
             int64_t b = row / (r->n.H * T), h = row / T % r->n.H, i = row % T;
             double sum = 0;
-            for (int64_t d = 0; d < r->n.C / r->n.H; d++)
+            for (int64_t d = 0; d < head_size_of(&r->n); d++)
                 sum += r->in[0][ref_plain(r, b, i, h, d)] * r->in[1][ref_packed(r, b, j, 2, h, d)];
             r->out[0][row * T + j] = r->attr.causal && j > i ? 0 : sum;
         }

@@ -60,7 +60,7 @@ static void results_have_the_shapes_that_the_table_says(void **state)
     assert_shape(n.g, n.x, "[2,4,6] fp32");
     plm_tensor qkv = plm_linear(n.g, n.x, n.weight, n.bias);
     assert_shape(n.g, qkv, "[2,4,18] fp32");
-    plm_tensor attended = plm_attention(n.g, qkv, 3, true);
+    plm_tensor attended = plm_attention(n.g, qkv, 3, 3, true);
     assert_shape(n.g, attended, "[2,4,6] fp32");
     assert_shape(n.g, last_op(n.g)->out[1], "[2,3,4] fp32");
     plm_tensor normalised = plm_layer_norm(n.g, attended, n.scale, n.scale, 1e-5f);
@@ -82,12 +82,27 @@ static void plain_attention_holds_a_matrix_for_each_head(void **state)
     n.g->strategy.attention = PLM_ATTENTION_PLAIN;
     int64_t before = n.g->ops.count;
     plm_tensor qkv = plm_linear(n.g, n.x, n.weight, n.bias);
-    assert_shape(n.g, plm_attention(n.g, qkv, 3, true), "[2,4,6] fp32");
+    assert_shape(n.g, plm_attention(n.g, qkv, 3, 3, true), "[2,4,6] fp32");
     assert_int_equal(n.g->ops.count, before + 4);
     assert_int_equal(n.g->ops.items[before + 1].kind, PLM_OP_ATTENTION_SCORES);
     assert_shape(n.g, n.g->ops.items[before + 1].out[0], "[2,3,4,4] fp32");
     assert_shape(n.g, n.g->ops.items[before + 2].out[0], "[2,3,4,4] fp32");
     plm_graph_destroy(n.g);
+}
+
+static void grouped_heads_share_keys_and_have_a_size_of_their_own(void **state)
+{
+    (void)state;
+    for (int form = PLM_ATTENTION_FUSED; form <= PLM_ATTENTION_PLAIN; form++) {
+        net n = begin(PLM_PROGRAM_EVALUATE);
+        n.g->strategy.attention = (plm_attention_form)form;
+        plm_tensor qkv = plm_linear(n.g, n.x, n.weight, n.bias); /* 18 columns of a width of 6 */
+        assert_shape(n.g, plm_attention(n.g, qkv, 4, 1, true), "[2,4,12] fp32");
+        assert_shape(n.g, plm_attention(n.g, qkv, 2, 2, true), "[2,4,6] fp32");
+        assert_shape(n.g, plm_attention(n.g, qkv, 12, 3, true), "[2,4,12] fp32");
+        assert_ok(plm_graph_status(n.g));
+        plm_graph_destroy(n.g);
+    }
 }
 
 static plm_tensor wrong_ids(net *n)
@@ -132,15 +147,31 @@ static plm_tensor different_terms(net *n)
 }
 static plm_tensor odd_heads(net *n)
 {
-    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 4, true);
+    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 4, 4, true);
 }
 static plm_tensor no_heads(net *n)
 {
-    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 0, true);
+    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 0, 0, true);
+}
+static plm_tensor no_key_heads(net *n)
+{
+    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 3, 0, true);
+}
+static plm_tensor uneven_heads(net *n)
+{
+    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 3, 2, true);
+}
+static plm_tensor more_key_heads(net *n)
+{
+    return plm_attention(n->g, plm_linear(n->g, n->x, n->weight, NONE), 3, 6, true);
+}
+static plm_tensor flat_packed(net *n)
+{
+    return plm_attention(n->g, plm_select(n->g, n->x), 1, 1, true);
 }
 static plm_tensor not_packed(net *n)
 {
-    return plm_attention(n->g, plm_linear(n->g, n->x, n->table, NONE), 1, true);
+    return plm_attention(n->g, plm_linear(n->g, n->x, n->table, NONE), 1, 1, true);
 }
 static plm_tensor too_few_targets(net *n)
 {
@@ -267,9 +298,13 @@ static const struct {
     {gelu_of_ids, {"gelu wanted real numbers", "[2,4] int32"}},
     {wrong_scale, {"as wide as x", "[18] fp32"}},
     {different_terms, {"[2,4,6] fp32", "[2,4,18] fp32"}},
-    {odd_heads, {"divides the width 6", "found 4"}},
-    {no_heads, {"divides the width 6", "found 0"}},
-    {not_packed, {"3 x width", "[2,4,10] fp32"}},
+    {odd_heads, {"12 x head size], 4 heads and 2 x 4", "[2,4,18] fp32"}},
+    {no_heads, {"divides that of its heads", "found 0 for 0"}},
+    {no_key_heads, {"divides that of its heads", "found 0 for 3"}},
+    {uneven_heads, {"divides that of its heads", "found 2 for 3"}},
+    {more_key_heads, {"divides that of its heads", "found 6 for 3"}},
+    {not_packed, {"3 x head size], 1 heads and 2 x 1", "[2,4,10] fp32"}},
+    {flat_packed, {"3 x head size]", "[2,6] fp32"}},
     {too_few_targets, {"one int32 target a row", "[2,3] int32"}},
     {targets_of_fp32, {"one int32 target a row", "[2,4,6] fp32"}},
     {a_second_loss, {"one cross entropy", "a second"}},
@@ -501,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_have_the_shapes_that_the_table_says),
         cmocka_unit_test(plain_attention_holds_a_matrix_for_each_head),
+        cmocka_unit_test(grouped_heads_share_keys_and_have_a_size_of_their_own),
         cmocka_unit_test(a_mistake_is_told_with_what_was_wanted_and_what_was_found),
         cmocka_unit_test(the_first_failure_sticks_and_later_calls_do_nothing),
         cmocka_unit_test(programs_share_parameters_by_their_full_name),

@@ -323,6 +323,9 @@ static const extents shapes[] = {
     {.B = 2, .T = 64, .C = 128, .H = 2, .V = 256, .K = 64, .N = 128, .P = 80},
     {.B = 1, .T = 150, .C = 60, .H = 3, .V = 1500, .K = 33, .N = 100, .P = 150},
     {.B = 2, .T = 3, .C = 1050, .H = 25, .V = 9, .K = 5, .N = 3, .P = 4},
+    {.B = 2, .T = 67, .C = 24, .H = 6, .G = 2, .D = 5, .V = 7, .K = 3, .N = 5, .P = 67},
+    {.B = 1, .T = 33, .C = 20, .H = 4, .G = 1, .D = 16, .V = 5, .K = 2, .N = 2, .P = 33},
+    {.B = 2, .T = 129, .C = 12, .H = 4, .G = 2, .D = 72, .V = 5, .K = 2, .N = 2, .P = 129},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes, LARGE = 4 /* the slow one */ };
@@ -333,6 +336,7 @@ static plm_op_attr attributes(const extents *n, bool causal, bool accumulate)
                          .probability = 0.3f,
                          .scale = 0.02f,
                          .heads = (int32_t)n->H,
+                         .key_heads = (int32_t)key_heads_of(n),
                          .site = 7,
                          .causal = causal,
                          .accumulate = accumulate,
@@ -554,7 +558,7 @@ static void results_are_the_same_bits_on_any_number_of_threads(void **state)
     plm_device *one = open_device(1), *three = open_device(3);
     plm__cpu_use_silicon(one, false); /* the library promises no bits */
     plm__cpu_use_silicon(three, false);
-    extents n = {.B = 4, .T = 130, .C = 80, .H = 4, .V = 300, .K = 64, .N = 96, .P = 130};
+    extents n = {.B = 4, .T = 130, .C = 80, .H = 4, .V = 300, .K = 64, .N = 96, .P = 130, .G = 2};
     for (int kind = 0; kind < PLM_OP_COUNT; kind++)
         for (int types = 0; types < TYPES; types++)
             if (!plm__products_run((plm_op_kind)kind) || half_product(kind, all_types[types]))
@@ -698,6 +702,84 @@ static void a_dimension_that_disagrees_is_named(void **state)
     plm_device_destroy(device);
 }
 
+static void assert_heads_refused(plm_device *device, plm_launch *launch, int32_t heads,
+                                 int32_t key_heads, const char *said)
+{
+    size_t bytes;
+    plm_error error;
+    launch->attr.heads = heads;
+    launch->attr.key_heads = key_heads;
+    assert_int_equal(device->table->workspace(device, launch, &bytes), PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, said));
+}
+
+/* 6 heads of 5 elements and 2 of keys and values: 50 columns packed, 30 plain. */
+static void heads_that_do_not_fit_the_columns_are_refused(void **state)
+{
+    (void)state;
+    static const plm_op_kind all[] = {
+        PLM_OP_ATTENTION,      PLM_OP_ATTENTION_SCORES,     PLM_OP_ATTENTION_APPLY,
+        PLM_OP_ATTENTION_GRAD, PLM_OP_ATTENTION_GRAD_PROBS, PLM_OP_ATTENTION_GRAD_QKV};
+    const extents *n = &shapes[6];
+    plm_device *device = open_device(1);
+    fixture f;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        fixture_open(&f, device, all[i], *n, attributes(n, true, false));
+        assert_heads_refused(device, &f.launch, 6, 0, "6 heads and 0 key-value heads");
+        assert_heads_refused(device, &f.launch, 6, 4, "6 heads and 4 key-value heads");
+        assert_heads_refused(device, &f.launch, 2, 6, "2 heads and 6 key-value heads");
+        fixture_close(&f);
+    }
+    fixture_open(&f, device, PLM_OP_ATTENTION, *n, attributes(n, true, false));
+    shape_operand(&(extents){.B = n->B, .T = n->T, .C = 51}, all_types[0], "BTC", &f.launch.in[0]);
+    assert_heads_refused(device, &f.launch, 6, 2, "one size, found 51 columns packed and 30 plain");
+    shape_operand(n, all_types[0], "BTQ", &f.launch.in[0]);
+    shape_operand(&(extents){.B = n->B, .T = n->T, .C = 24}, all_types[0], "BTC", &f.launch.out[0]);
+    assert_heads_refused(device, &f.launch, 6, 2, "one size, found 50 columns packed and 24 plain");
+    fixture_close(&f);
+    plm_device_destroy(device);
+}
+
+/* The packed tensor of whole heads in which each of queries has the keys and values that it shares
+ * in a grouped one. */
+static void repeat_keys(const extents *n, const plm_operand *grouped, const plm_operand *whole)
+{
+    int64_t G = n->G, H = n->H, bytes = n->D * (int64_t)element_bytes(grouped);
+    for (int64_t row = 0; row < n->B * n->T; row++)
+        for (int64_t head = 0; head < 3 * H; head++) {
+            int64_t from = head < H ? head : H + (head / H - 1) * G + head % H * G / H;
+            memcpy((char *)whole->data + (row * 3 * H + head) * bytes,
+                   (char *)grouped->data + (row * (H + 2 * G) + from) * bytes, (size_t)bytes);
+        }
+}
+
+static void heads_that_share_keys_are_the_bits_of_heads_that_repeat_them(void **state)
+{
+    (void)state;
+    static const plm_op_kind forward[] = {PLM_OP_ATTENTION, PLM_OP_ATTENTION_SCORES};
+    plm_device *device = open_device(2);
+    for (int variant = 0; variant < 4 * TYPES; variant++) {
+        extents few = shapes[6 + variant % 2], all = few;
+        op_types types = all_types[variant / 4];
+        plm_op_kind kind = forward[variant / 2 % 2];
+        fixture f, g;
+        all.G = all.H;
+        fixture_open_as(&f, device, kind, few, attributes(&few, true, false), types);
+        fixture_open_as(&g, device, kind, all, attributes(&all, true, false), types);
+        repeat_keys(&few, &f.launch.in[0], &g.launch.in[0]);
+        run_op(device, &f.launch);
+        run_op(device, &g.launch);
+        for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
+            if (f.launch.out[i].rank)
+                assert_memory_equal(f.launch.out[i].data, g.launch.out[i].data,
+                                    f.bytes[PLM_OP_INPUTS_MAX + i]);
+        fixture_close(&f);
+        fixture_close(&g);
+    }
+    plm_device_destroy(device);
+}
+
 /* How a backward operation's inputs are found: d the gradient of output 0; a b c the forward's
  * inputs; x y z its outputs. The gradient is of forward input `input`, in output 0 or effect
  * `effect`. */
@@ -820,9 +902,10 @@ static void gradients_agree_with_finite_differences(void **state)
     (void)state;
     plm_device *device = open_device(2);
     for (int pair = 0; pair < PAIRS; pair++)
-        for (int shape = 0; shape < 4; shape++)
+        for (int shape = 0; shape < SHAPES; shape++)
             for (int causal = 0; causal < 2; causal++)
-                if (!causal || pairs[pair].forward != PLM_OP_ATTENTION_APPLY)
+                if ((shape < 4 || shapes[shape].G) &&
+                    (!causal || pairs[pair].forward != PLM_OP_ATTENTION_APPLY))
                     check_pair(device, &pairs[pair], &shapes[shape], causal);
     plm_device_destroy(device);
 }
@@ -1025,6 +1108,8 @@ int main(void)
         cmocka_unit_test(shapes_that_do_not_fit_together_are_refused),
         cmocka_unit_test(types_mixed_in_one_launch_are_refused_by_name),
         cmocka_unit_test(a_dimension_that_disagrees_is_named),
+        cmocka_unit_test(heads_that_do_not_fit_the_columns_are_refused),
+        cmocka_unit_test(heads_that_share_keys_are_the_bits_of_heads_that_repeat_them),
         cmocka_unit_test(gradients_agree_with_finite_differences),
         cmocka_unit_test(fused_and_plain_attention_agree_forward_and_backward),
         cmocka_unit_test(a_dropout_mask_does_not_depend_on_the_micro_batch),

@@ -220,7 +220,7 @@ static void backward_operations_carry_the_layer_and_name_of_their_forward(void *
     plm_tensor x = plm_embedding(g, ids, table);
     plm_layer(g, "block.7");
     plm_tensor qkv = plm_linear(g, x, matrix(g, "qkv.weight", 3 * WIDTH, WIDTH), NONE);
-    x = plm_attention(g, qkv, 2, true);
+    x = plm_attention(g, qkv, 2, 2, true);
     plm_layer(g, "head");
     plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
     assert_ok(plm__pass_backward(g));

@@ -176,7 +176,7 @@ static void build_uneven(plm_graph *g, const void *config, plm_program program, 
         plm_block(g, i);
         if (i % 2) {
             plm_tensor seen = uneven_product(g, "qkv", x, 3 * WIDTH, WIDTH);
-            x = plm_add(g, x, plm_attention(g, seen, 2, true));
+            x = plm_add(g, x, plm_attention(g, seen, 2, 2, true));
         }
         plm_tensor bent = plm_gelu(g, uneven_product(g, "up", x, wide, WIDTH));
         x = plm_add(g, x, uneven_product(g, "down", bent, WIDTH, wide));

@@ -216,9 +216,14 @@ static void workspaces_are_those_of_the_formulas(void **state)
     const plm_operand x = operand(half, 3, B, T, C), qkv = operand(half, 3, B, T, 3 * C);
     const plm_operand ids = operand(PLM_DTYPE_I32, 2, B, T, 1);
     const plm_operand flat = operand(PLM_DTYPE_F32, 1, 10000, 1, 1);
-    plm_launch attention = {
-        .kind = PLM_OP_ATTENTION_GRAD, .attr = {.heads = HEADS}, .in = {x, qkv, x}};
+    plm_launch attention = {.kind = PLM_OP_ATTENTION_GRAD,
+                            .attr = {.heads = HEADS, .key_heads = HEADS},
+                            .in = {x, qkv, x}};
     assert_int_equal(workspace_of(device, &attention), B * T * C * 4 + B * HEADS * T * 4 + 256);
+    plm_launch grouped = attention; /* one head of keys and values, heads of 8 */
+    grouped.attr.key_heads = 1;
+    grouped.in[1] = operand(half, 3, B, T, (HEADS + 2) * 8);
+    assert_int_equal(workspace_of(device, &grouped), B * T * HEADS * (8 + 1) * 4 + 256);
     plm_launch product = {.kind = PLM_OP_LINEAR, .in = {x, operand(half, 2, C, C, 1)}, .out = {x}};
     assert_int_equal(workspace_of(device, &product), 32 << 20);
     plm_launch norm = {.kind = PLM_OP_LAYER_NORM_GRAD_WEIGHT, .in = {x, x}};

@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
+#include "device/cpu/kernel/attention_shape.h"
 #include "device/cpu/kernel/attention_tile.h"
 #include "device/cpu/kernel/id_order.h"
 #include "device/cpu/kernel/product_block.h"
@@ -46,28 +47,23 @@ static plm_status plm__cpu_workspace_product(plm_cpu *cpu, const plm_launch *lau
 static plm_status plm__cpu_workspace_attention(plm_cpu *cpu, const plm_launch *launch,
                                                size_t *bytes)
 {
-    int64_t width = launch->in[0].shape[2] / 3 / launch->attr.heads;
-    return for_each_thread(cpu, plm__attention_floats(width, plm__is_half(&launch->in[0])), bytes);
+    plm_attention_shape s = plm__attention_shape_of(launch);
+    return for_each_thread(cpu, plm__attention_floats(s.head_width, s.half), bytes);
 }
 
 static plm_status plm__cpu_workspace_attention_grad(plm_cpu *cpu, const plm_launch *launch,
                                                     size_t *bytes)
 {
-    int64_t width = launch->in[1].shape[2] / 3 / launch->attr.heads;
-    int64_t floats =
-        plm__attention_grad_floats(width, launch->in[1].shape[1], plm__is_half(&launch->in[1]));
+    plm_attention_shape s = plm__attention_shape_of(launch);
+    int64_t floats = plm__attention_grad_floats(s.head_width, s.positions, s.half);
     return for_each_thread(cpu, floats, bytes);
 }
 
-/* qkv is the second input, of all but attention scores. */
 static plm_status plm__cpu_workspace_attention_plain(plm_cpu *cpu, const plm_launch *launch,
                                                      size_t *bytes)
 {
-    const plm_operand *packed = &launch->in[launch->kind != PLM_OP_ATTENTION_SCORES];
-    int64_t width = packed->shape[2] / 3 / launch->attr.heads;
-    if (plm__is_half(packed))
-        return for_each_thread(cpu, plm__attention_plain_floats(width), bytes);
-    return plm__cpu_workspace_none(cpu, launch, bytes);
+    plm_attention_shape s = plm__attention_shape_of(launch);
+    return for_each_thread(cpu, s.half ? plm__attention_plain_floats(s.head_width) : 0, bytes);
 }
 
 static plm_status plm__cpu_workspace_rows(plm_cpu *cpu, const plm_launch *launch, size_t *bytes)

@@ -4,7 +4,7 @@
  * kernels may rely on shapes, types and contiguity. An absent operand has rank 0. Words that bear
  * no mark of a type are of one type, the precision: fp32, bf16 or fp16.
  *
- * P, the rows of a position table, is at least T; H is attr.heads and divides C.
+ * P, the rows of a position table, is at least T. H is attr.heads; Q and A hold whole heads.
  */
 #include <string.h>
 
@@ -83,29 +83,19 @@ static plm_status check_layout(const check *c, const plm_operand *operand, int64
 /* The letters of one word against the extents of one operand. */
 static plm_status match_extents(check *c, const char *word, int letters, const plm_operand *operand)
 {
-    int dimensions = 0, at = 0;
-    for (int i = 0; i < letters; i++)
-        dimensions += word[i] != '3';
+    int dimensions = letters, at = 0;
     if (*word == 'R') {
         int64_t rows = 1;
         for (; at <= operand->rank - dimensions; at++)
             rows *= operand->shape[at];
         PLM_TRY(bind(c, 'R', rows));
-        word++, letters--, dimensions--;
+        word++, dimensions--;
     }
     PLM_FAIL_IF(operand->rank - at != dimensions, PLM_ERROR_ARGUMENT,
-                "%s, %s %d: wanted dimensions %.*s, found %d", c->op, c->section, c->index, letters,
-                word, operand->rank);
-    for (int i = 0; i < letters; i++, at++) {
-        int64_t extent = operand->shape[at];
-        if (word[i] == '3') {
-            i++;
-            PLM_FAIL_IF(extent % 3 != 0, PLM_ERROR_ARGUMENT, "%s, %s %d: %lld is not 3 %c", c->op,
-                        c->section, c->index, (long long)extent, word[i]);
-            extent /= 3;
-        }
-        PLM_TRY(bind(c, word[i], extent));
-    }
+                "%s, %s %d: wanted dimensions %.*s, found %d", c->op, c->section, c->index,
+                dimensions, word, operand->rank);
+    for (; at < operand->rank; at++)
+        PLM_TRY(bind(c, *word++, operand->shape[at]));
     return PLM_OK;
 }
 
@@ -131,9 +121,14 @@ static plm_status check_relations(const check *c, const plm_op_attr *attr)
     PLM_FAIL_IF(c->known['P'] && c->extent['P'] < c->extent['T'], PLM_ERROR_ARGUMENT,
                 "%s: %lld positions, the table has %lld", c->op, (long long)c->extent['T'],
                 (long long)c->extent['P']);
-    PLM_FAIL_IF(c->known['H'] && c->extent['C'] % attr->heads != 0, PLM_ERROR_ARGUMENT,
-                "%s: %d heads do not divide a width of %lld", c->op, attr->heads,
-                (long long)c->extent['C']);
+    if (!c->known['H'])
+        return PLM_OK;
+    int64_t parts = attr->heads + 2 * (int64_t)attr->key_heads, packed = c->extent['Q'];
+    int64_t plain = c->known['A'] ? c->extent['A'] : packed / parts * attr->heads;
+    PLM_FAIL_IF(packed % parts != 0 || packed / parts * attr->heads != plain, PLM_ERROR_ARGUMENT,
+                "%s: wanted %d heads and twice %d key-value heads of one size, found %lld columns "
+                "packed and %lld plain",
+                c->op, attr->heads, attr->key_heads, (long long)packed, (long long)plain);
     return PLM_OK;
 }
 
@@ -146,9 +141,10 @@ plm_status plm__cpu_check_shapes(const plm_launch *launch)
     const plm_operand *operand = launch->in;
     const char *word = row->operands;
     if (strchr(word, 'H')) {
-        PLM_FAIL_IF(launch->attr.heads < 1, PLM_ERROR_ARGUMENT, "%s: %d heads", c.op,
-                    launch->attr.heads);
-        PLM_TRY(bind(&c, 'H', launch->attr.heads));
+        int32_t heads = launch->attr.heads, shared = launch->attr.key_heads;
+        PLM_FAIL_IF(heads < 1 || shared < 1 || heads % shared != 0, PLM_ERROR_ARGUMENT,
+                    "%s: %d heads and %d key-value heads", c.op, heads, shared);
+        PLM_TRY(bind(&c, 'H', heads));
     }
     for (int letters = 0; *word; word += letters + strspn(word + letters, " ")) {
         letters = (int)strcspn(word, " ");

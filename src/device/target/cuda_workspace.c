@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Each formula says whose memory it is. B batch, T positions, C width, H heads, R rows. */
+/* Each formula says whose memory it is. B batch, T positions, H heads of size D. */
 #include "device/target/cuda_workspace.h"
 
 #include "base/size.h"
@@ -62,8 +62,9 @@ static plm_status plm__cuda_workspace_attention_grad(const plm_launch *launch, s
 {
     size_t queries, rows;
     int64_t row_count = launch->in[1].shape[0] * launch->in[1].shape[1] * launch->attr.heads;
-    PLM_TRY(plm__mul_bytes((size_t)elements_of(&launch->in[1]) / 3, sizeof(float), &queries));
+    int64_t head_size = plm__head_size(&launch->attr, width_of(&launch->in[1]));
     PLM_TRY(plm__mul_bytes((size_t)row_count, sizeof(float), &rows));
+    PLM_TRY(plm__mul_bytes(rows, (size_t)head_size, &queries));
     PLM_TRY(plm__add_bytes(queries, rows, &queries));
     return plm__add_bytes(queries, GRAPH_BYTES, bytes);
 }

@@ -8,10 +8,10 @@
  * queries (and, backward, the output's gradient) are turned, once for each block of queries; keys
  * and values are read where they lie. Tiles above the diagonal are never made.
  *
- * Forward, a thread takes a block of queries of one head; backward, a whole head, whose key and
- * value gradients it sums over the blocks in order. Lanes past the last position hold zeros in the
- * turned queries and their results are never stored. Of 16-bit tensors a block is converted where
- * it is used and a result is rounded when its sum is whole.
+ * Forward, a thread takes a block of queries of one head; backward, the heads that share keys and
+ * values, whose gradients it sums over heads and blocks in order. Lanes past the last position hold
+ * zeros in the turned queries and their results are never stored. Of 16-bit tensors a block is
+ * converted where it is used and a result is rounded when its sum is whole.
  */
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void attend_tile(const plm_attention_shape *s, const plm_operand *qkv, in
     absorb(run, room->tile, keys, queries);
     if (!opens)
         scale_rows(out, count, s->head_width, run->fade);
-    plm_block v = plm__block_values(qkv, values_at, 3 * s->width, keys, s->head_width, room->rows,
+    plm_block v = plm__block_values(qkv, values_at, s->packed, keys, s->head_width, room->rows,
                                     s->head_width);
     plm_small_product(count, s->head_width, keys, (plm_view){room->tile, 1, PLM_TILE}, v.data,
                       v.row, out.data, out.row, !opens);
@@ -111,7 +111,7 @@ static void attend(const plm_attention_shape *s, const plm_operand *qkv, int64_t
 {
     int64_t count = plm__min(PLM_TILE, s->positions - first), width = s->head_width;
     int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
-    int64_t end = s->causal ? first + count : s->positions, row = 3 * s->width;
+    int64_t end = s->causal ? first + count : s->positions, row = s->packed;
     running run;
     for (int i = 0; i < PLM_TILE; i++) {
         run.top[i] = -INFINITY;
@@ -137,12 +137,11 @@ static void attend(const plm_attention_shape *s, const plm_operand *qkv, int64_t
 
 void KERNEL(attention)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[0]);
-    const plm_operand *qkv = &launch->in[0], *out = &launch->out[0]; /* [B,T,3C], [B,T,C] */
+    plm_attention_shape s = plm__attention_shape_of(launch);
+    const plm_operand *qkv = &launch->in[0], *out = &launch->out[0]; /* [B,T,Q], [B,T,A] */
     float *lse = launch->out[1].data;                                /* [B,H,T] */
     int64_t blocks = (s.positions + PLM_TILE - 1) / PLM_TILE,
             block_floats = PLM_TILE * s.head_width;
-    bool half = plm__is_half(qkv);
     /* The longest blocks of queries first, so that the threads end together. */
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t task = 0; task < s.batch * s.heads * blocks; task++) {
@@ -150,9 +149,9 @@ void KERNEL(attention)(const plm_launch *launch, int threads)
         int64_t first = (blocks - 1 - task / (s.batch * s.heads)) * PLM_TILE;
         int64_t at = plm__plain_at(&s, b, h) + first * s.width;
         float *scratch = (float *)launch->workspace +
-                         omp_get_thread_num() * plm__attention_floats(s.head_width, half);
+                         omp_get_thread_num() * plm__attention_floats(s.head_width, s.half);
         float *rows = scratch + block_floats + PLM_TILE * PLM_TILE;
-        rooms room = {scratch, scratch + block_floats, rows, half ? rows + block_floats : NULL};
+        rooms room = {scratch, scratch + block_floats, rows, s.half ? rows + block_floats : NULL};
         plm_result made = plm__block_place(out, at, s.width, room.out, s.head_width);
         attend(&s, qkv, plm__packed_at(&s, b, h, 0), plm__packed_at(&s, b, h, 1),
                plm__packed_at(&s, b, h, 2), first, made, lse + head * s.positions + first, &room);
@@ -165,9 +164,10 @@ void KERNEL(attention)(const plm_launch *launch, int threads)
  * work. */
 typedef struct grad_head {
     const plm_operand *dout, *qkv, *out, *dqkv;
-    int64_t q, k, v;  /* in [B,T,3C] */
-    int64_t plain;    /* in [B,T,C] */
+    int64_t q, k, v;  /* in [B,T,Q] */
+    int64_t plain;    /* in [B,T,A] */
     const float *lse; /* [T] */
+    bool opens;       /* the first of those that share k and v */
     float *turned_q, *turned_dout, *probs, *dscores, *delta;
     float *room_q, *room_dout, *room_k, *room_v, *room_dq; /* [64,D] of 16-bit tensors */
     plm_result dk, dv;                                     /* [T,D] */
@@ -225,7 +225,7 @@ static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64
     int64_t count = plm__min(PLM_TILE, s->positions - i),
             keys = plm__min(PLM_TILE, s->positions - j);
     int64_t queries = (count + LANE_STEP - 1) / LANE_STEP * LANE_STEP;
-    int64_t width = s->head_width, row = 3 * s->width;
+    int64_t width = s->head_width, row = s->packed;
     float lse[PLM_TILE] = {0}, delta[PLM_TILE] = {0};
     memcpy(lse, head->lse + i, (size_t)count * sizeof *lse);
     memcpy(delta, head->delta + i, (size_t)count * sizeof *delta);
@@ -247,7 +247,7 @@ static void grad_tile(const plm_attention_shape *s, const grad_head *head, int64
 /* A block of queries against all keys that it sees. */
 static void grad_queries(const plm_attention_shape *s, grad_head *head, int64_t i)
 {
-    int64_t count = plm__min(PLM_TILE, s->positions - i), width = s->head_width, row = 3 * s->width;
+    int64_t count = plm__min(PLM_TILE, s->positions - i), width = s->head_width, row = s->packed;
     int64_t q = head->q + i * row, end = s->causal ? i + count : s->positions;
     head->q_rows = plm__block_values(head->qkv, q, row, count, width, head->room_q, width);
     head->dout_rows = plm__block_values(head->dout, head->plain + i * s->width, s->width, count,
@@ -256,7 +256,7 @@ static void grad_queries(const plm_attention_shape *s, grad_head *head, int64_t 
     turn(head->q_rows.data, head->q_rows.row, count, width, s->scale, head->turned_q);
     turn(head->dout_rows.data, head->dout_rows.row, count, width, 1.0f, head->turned_dout);
     for (int64_t j = 0; j < end; j += PLM_TILE)
-        grad_tile(s, head, i, j, s->causal ? i == j : i == 0);
+        grad_tile(s, head, i, j, head->opens && (s->causal ? i == j : i == 0));
     plm__block_put(head->dqkv, q, row, count, width, head->dq);
 }
 
@@ -274,14 +274,21 @@ static void find_delta(const plm_attention_shape *s, const grad_head *head)
     }
 }
 
-static void grad_one_head(const plm_attention_shape *s, grad_head *head)
+/* The heads from h on that share keys and values. */
+static void grad_sharers(const plm_attention_shape *s, grad_head *head, int64_t b, int64_t h,
+                         const float *lse)
 {
-    int64_t row = 3 * s->width;
-    find_delta(s, head);
-    for (int64_t i = 0; i < s->positions; i += PLM_TILE)
-        grad_queries(s, head, i);
-    plm__block_put(head->dqkv, head->k, row, s->positions, s->head_width, head->dk);
-    plm__block_put(head->dqkv, head->v, row, s->positions, s->head_width, head->dv);
+    for (int64_t i = 0; i < s->sharers; i++) {
+        head->q = plm__packed_at(s, b, h + i, 0);
+        head->plain = plm__plain_at(s, b, h + i);
+        head->lse = lse + (b * s->heads + h + i) * s->positions;
+        head->opens = i == 0;
+        find_delta(s, head);
+        for (int64_t first = 0; first < s->positions; first += PLM_TILE)
+            grad_queries(s, head, first);
+    }
+    plm__block_put(head->dqkv, head->k, s->packed, s->positions, s->head_width, head->dk);
+    plm__block_put(head->dqkv, head->v, s->packed, s->positions, s->head_width, head->dv);
 }
 
 /* Lays out a thread's workspace; without 16-bit tensors it ends behind delta. */
@@ -289,7 +296,7 @@ static void place_rooms(const plm_attention_shape *s, grad_head *head, float *sc
 {
     int64_t block = PLM_TILE * s->head_width, square = PLM_TILE * PLM_TILE;
     int64_t rounded = (s->positions + PLM_TILE - 1) / PLM_TILE * PLM_TILE;
-    bool half = plm__is_half(head->qkv);
+    bool half = s->half;
     float *first = scratch + 2 * block + 2 * square + rounded;
     head->turned_q = scratch;
     head->turned_dout = scratch + block;
@@ -303,31 +310,27 @@ static void place_rooms(const plm_attention_shape *s, grad_head *head, float *sc
     head->room_dq = half ? first + 4 * block : NULL;
     float *dk = half ? first + 5 * block : NULL;
     float *dv = half ? dk + rounded * s->head_width : NULL;
-    head->dk = plm__block_place(head->dqkv, head->k, 3 * s->width, dk, s->head_width);
-    head->dv = plm__block_place(head->dqkv, head->v, 3 * s->width, dv, s->head_width);
+    head->dk = plm__block_place(head->dqkv, head->k, s->packed, dk, s->head_width);
+    head->dv = plm__block_place(head->dqkv, head->v, s->packed, dv, s->head_width);
 }
 
 void KERNEL(attention_grad)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch);
     const float *lse = launch->in[3].data; /* [B,H,T] */
-    int64_t floats =
-        plm__attention_grad_floats(s.head_width, s.positions, plm__is_half(&launch->in[1]));
+    int64_t floats = plm__attention_grad_floats(s.head_width, s.positions, s.half);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t task = 0; task < s.batch * s.heads; task++) {
-        int64_t b = task / s.heads, h = task % s.heads;
+    for (int64_t task = 0; task < s.batch * s.key_heads; task++) {
+        int64_t b = task / s.key_heads, h = task % s.key_heads * s.sharers;
         grad_head head = {
-            .dout = &launch->in[0],  /* [B,T,C] */
-            .qkv = &launch->in[1],   /* [B,T,3C] */
-            .out = &launch->in[2],   /* [B,T,C] */
-            .dqkv = &launch->out[0], /* [B,T,3C] */
-            .q = plm__packed_at(&s, b, h, 0),
+            .dout = &launch->in[0],  /* [B,T,A] */
+            .qkv = &launch->in[1],   /* [B,T,Q] */
+            .out = &launch->in[2],   /* [B,T,A] */
+            .dqkv = &launch->out[0], /* [B,T,Q] */
             .k = plm__packed_at(&s, b, h, 1),
             .v = plm__packed_at(&s, b, h, 2),
-            .plain = plm__plain_at(&s, b, h),
-            .lse = lse + task * s.positions,
         };
         place_rooms(&s, &head, (float *)launch->workspace + omp_get_thread_num() * floats);
-        grad_one_head(&s, &head);
+        grad_sharers(&s, &head, b, h, lse);
     }
 }

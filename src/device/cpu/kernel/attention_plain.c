@@ -2,9 +2,9 @@
 /*
  * Attention in plain steps, whose scores and probabilities are whole tensors [B,H,T,T]: the
  * products before and after the softmax, and their gradients. Work is cut into blocks of BLOCK rows
- * of one head; the gradient of q, k and v into whole heads. Blocks above the diagonal are filled,
- * not multiplied. Blocks of 16-bit tensors are converted in the workspace, fp32 is used where it
- * lies.
+ * of one head; the gradient of q, k and v into the heads that share k and v. Blocks above the
+ * diagonal are filled, not multiplied. Blocks of 16-bit tensors are converted in the workspace,
+ * fp32 is used where it lies.
  */
 #include "device/cpu/kernel/attention_shape.h"
 #include "device/cpu/kernel/attention_tile.h"
@@ -79,7 +79,7 @@ static void fill(const plm_operand *out, int64_t at, int64_t count, float value,
 static void score_block(const plm_attention_shape *s, const scoring *job, plm_block a, int64_t rows,
                         int64_t first, int64_t j, int64_t at, const rooms *room)
 {
-    int64_t b_row = 3 * s->width, keys = plm__min(BLOCK, s->positions - j);
+    int64_t b_row = s->packed, keys = plm__min(BLOCK, s->positions - j);
     plm_block b = plm__block_values(job->b, job->b_at + j * b_row, b_row, keys, s->head_width,
                                     room->more, s->head_width);
     plm_result out = plm__block_place(job->out, at, s->positions, room->square, BLOCK);
@@ -110,18 +110,18 @@ static void score_strip(const plm_attention_shape *s, const scoring *job, int64_
 
 void KERNEL(attention_scores)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[0]);
+    plm_attention_shape s = plm__attention_shape_of(launch);
 #pragma omp parallel for num_threads(threads) schedule(dynamic) collapse(2)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         for (int64_t i = 0; i < s.positions; i += BLOCK) {
             int64_t b = head / s.heads, h = head % s.heads;
             rooms room = rooms_of(launch, s.head_width);
             scoring job = {
-                .a = &launch->in[0], /* [B,T,3C] */
+                .a = &launch->in[0], /* [B,T,Q] */
                 .b = &launch->in[0],
                 .a_at = plm__packed_at(&s, b, h, 0),
                 .b_at = plm__packed_at(&s, b, h, 1),
-                .a_row = 3 * s.width,
+                .a_row = s.packed,
                 .scale = s.scale,
                 .masked = -INFINITY,
                 .out = &launch->out[0],
@@ -133,15 +133,15 @@ void KERNEL(attention_scores)(const plm_launch *launch, int threads)
 /* dprobs = dout v^T */
 void KERNEL(attention_grad_probs)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch);
 #pragma omp parallel for num_threads(threads) schedule(dynamic) collapse(2)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         for (int64_t i = 0; i < s.positions; i += BLOCK) {
             int64_t b = head / s.heads, h = head % s.heads;
             rooms room = rooms_of(launch, s.head_width);
             scoring job = {
-                .a = &launch->in[0], /* [B,T,C] */
-                .b = &launch->in[1], /* [B,T,3C] */
+                .a = &launch->in[0], /* [B,T,A] */
+                .b = &launch->in[1], /* [B,T,Q] */
                 .a_at = plm__plain_at(&s, b, h),
                 .b_at = plm__packed_at(&s, b, h, 2),
                 .a_row = s.width,
@@ -165,7 +165,7 @@ typedef struct weighing {
 /* The results [count, D] from row i on, over j from `begin` to `end`: fp32 at once, 16-bit tensors
  * a converted block at a time. */
 static void weigh(const plm_attention_shape *s, const weighing *job, int64_t i, int64_t begin,
-                  int64_t end, const rooms *room, plm_result out)
+                  int64_t end, bool adds, const rooms *room, plm_result out)
 {
     int64_t count = plm__min(BLOCK, s->positions - i), row = s->positions;
     int64_t step = plm__is_half(job->square) ? BLOCK : end - begin;
@@ -182,14 +182,14 @@ static void weigh(const plm_attention_shape *s, const weighing *job, int64_t i, 
             plm__block_values(job->rows, job->rows_at + j * job->rows_row, job->rows_row, depth,
                               s->head_width, room->rows, s->head_width);
         plm_small_product(count, s->head_width, depth, view, rows.data, rows.row, out.data, out.row,
-                          j > begin);
+                          adds || j > begin);
     }
 }
 
 void KERNEL(attention_apply)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
-    const plm_operand *out = &launch->out[0]; /* [B,T,C] */
+    plm_attention_shape s = plm__attention_shape_of(launch);
+    const plm_operand *out = &launch->out[0]; /* [B,T,A] */
 #pragma omp parallel for num_threads(threads) schedule(dynamic) collapse(2)
     for (int64_t head = 0; head < s.batch * s.heads; head++)
         for (int64_t i = 0; i < s.positions; i += BLOCK) {
@@ -199,56 +199,64 @@ void KERNEL(attention_apply)(const plm_launch *launch, int threads)
             rooms room = rooms_of(launch, s.head_width);
             weighing job = {
                 .square = &launch->in[0],
-                .rows = &launch->in[1], /* [B,T,3C] */
+                .rows = &launch->in[1], /* [B,T,Q] */
                 .square_at = head * s.positions * s.positions,
                 .rows_at = plm__packed_at(&s, b, h, 2),
-                .rows_row = 3 * s.width,
+                .rows_row = s.packed,
             };
             plm_result made = plm__block_place(out, at, s.width, room.more, s.head_width);
-            weigh(&s, &job, i, 0, s.causal ? i + rows : s.positions, &room, made);
+            weigh(&s, &job, i, 0, s.causal ? i + rows : s.positions, false, &room, made);
             plm__block_put(out, at, s.width, rows, s.head_width, made);
         }
 }
 
-/* One part of dqkv for one head: dq, dk or dv, `at` its position 0. */
-static void grad_part(const plm_attention_shape *s, const weighing *job, const plm_operand *dqkv,
-                      int64_t at, float scale, const rooms *room)
+/* One part of dqkv, `at` its position 0: dq of one head, or dk or dv of `heads` that share them. */
+static void grad_part(const plm_attention_shape *s, const weighing *job, int64_t heads,
+                      const plm_operand *dqkv, int64_t at, float scale, const rooms *room)
 {
-    int64_t row = 3 * s->width;
+    int64_t row = s->packed;
     for (int64_t block = 0; block < s->positions; block += BLOCK) {
         int64_t count = plm__min(BLOCK, s->positions - block), here = at + block * row;
         /* As queries, they see the keys up to `end`; as keys, the queries from `begin` see them. */
         int64_t end = s->causal && !job->turned ? block + count : s->positions;
         int64_t begin = s->causal && job->turned ? block : 0;
         plm_result made = plm__block_place(dqkv, here, row, room->more, s->head_width);
-        weigh(s, job, block, begin, end, room, made);
+        weighing one = *job;
+        for (int64_t h = 0; h < heads; h++) {
+            weigh(s, &one, block, begin, end, h > 0, room, made);
+            one.square_at += s->positions * s->positions;
+            one.rows_at += s->head_width;
+        }
         scale_block(made, count, s->head_width, scale);
         plm__block_put(dqkv, here, row, count, s->head_width, made);
     }
 }
 
-/* dv = probs^T dout, dq = dscores k / sqrt(D), dk = dscores^T q / sqrt(D), for one head */
-static void grad_qkv_head(const plm_attention_shape *s, const plm_launch *launch, int64_t head)
+/* dv = probs^T dout, dq = dscores k / sqrt(D), dk = dscores^T q / sqrt(D), for the heads from h on
+ * that share k and v */
+static void grad_qkv_sharers(const plm_attention_shape *s, const plm_launch *launch, int64_t b,
+                             int64_t h)
 {
-    const plm_operand *dout = &launch->in[0], *qkv = &launch->in[1];      /* [B,T,C], [B,T,3C] */
+    const plm_operand *dout = &launch->in[0], *qkv = &launch->in[1];      /* [B,T,A], [B,T,Q] */
     const plm_operand *probs = &launch->in[2], *dscores = &launch->in[3]; /* [B,H,T,T] */
-    const plm_operand *dqkv = &launch->out[0];                            /* [B,T,3C] */
-    int64_t b = head / s->heads, h = head % s->heads, row = 3 * s->width;
-    int64_t square = head * s->positions * s->positions;
+    const plm_operand *dqkv = &launch->out[0];                            /* [B,T,Q] */
+    int64_t area = s->positions * s->positions, square = (b * s->heads + h) * area;
     int64_t q = plm__packed_at(s, b, h, 0), k = plm__packed_at(s, b, h, 1);
     rooms room = rooms_of(launch, s->head_width);
-    weighing of_q = {dscores, qkv, square, k, row, false};
-    weighing of_k = {dscores, qkv, square, q, row, true};
+    weighing of_k = {dscores, qkv, square, q, s->packed, true};
     weighing of_v = {probs, dout, square, plm__plain_at(s, b, h), s->width, true};
-    grad_part(s, &of_q, dqkv, q, s->scale, &room);
-    grad_part(s, &of_k, dqkv, k, s->scale, &room);
-    grad_part(s, &of_v, dqkv, plm__packed_at(s, b, h, 2), 1.0f, &room);
+    for (int64_t i = 0; i < s->sharers; i++) {
+        weighing of_q = {dscores, qkv, square + i * area, k, s->packed, false};
+        grad_part(s, &of_q, 1, dqkv, q + i * s->head_width, s->scale, &room);
+    }
+    grad_part(s, &of_k, s->sharers, dqkv, k, s->scale, &room);
+    grad_part(s, &of_v, s->sharers, dqkv, plm__packed_at(s, b, h, 2), 1.0f, &room);
 }
 
 void KERNEL(attention_grad_qkv)(const plm_launch *launch, int threads)
 {
-    plm_attention_shape s = plm__attention_shape_of(launch, &launch->in[1]);
+    plm_attention_shape s = plm__attention_shape_of(launch);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t head = 0; head < s.batch * s.heads; head++)
-        grad_qkv_head(&s, launch, head);
+    for (int64_t task = 0; task < s.batch * s.key_heads; task++)
+        grad_qkv_sharers(&s, launch, task / s.key_heads, task % s.key_heads * s.sharers);
 }
