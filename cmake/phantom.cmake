@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+#
+# The stand-in for NVIDIA's libraries (src/phantom), which `plimsoll forecast` loads into a script's
+# own process. It is no part of the library plm: only the names that it stands in for are visible,
+# and it needs nothing but libc, so that it loads wherever the wheel does.
+
+if(NOT (CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"))
+    return()
+endif()
+
+file(GLOB PLM_PHANTOM_SOURCES CONFIGURE_DEPENDS src/phantom/*.c)
+add_library(plm_phantom SHARED ${PLM_PHANTOM_SOURCES})
+set_target_properties(plm_phantom PROPERTIES OUTPUT_NAME plimsoll_phantom C_VISIBILITY_PRESET hidden)
+target_include_directories(plm_phantom PRIVATE src)
+# A stand-in has the parameters of the function that it stands in for, and ignores most of them.
+target_compile_options(plm_phantom PRIVATE -Wno-unused-parameter)
+# The library is loaded into processes that have no sanitizer, and takes over fixed addresses.
+target_compile_options(plm_phantom PRIVATE -fno-sanitize=all)
+target_link_options(plm_phantom PRIVATE -fno-sanitize=all -Wl,-z,defs)
+target_link_libraries(plm_phantom PRIVATE plm_flags Threads::Threads ${CMAKE_DL_LIBS})
