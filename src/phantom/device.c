@@ -3,14 +3,14 @@
  * The device that is not there, read from the file that PLIMSOLL_PHANTOM names: one `key value` a
  * line, written by `plimsoll forecast`. Every key but `log` must be there and none may be unknown:
  * a forecast for a device that was guessed would be believed. The file is read once a process, by
- * the first thread that asks.
+ * the first thread that asks, who must not hold the process's lock.
  */
 #include "phantom/phantom.h"
+#include "phantom/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ static const struct key keys[] = {
 enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
 
 static struct plm_phantom_device device;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool known; /* the file was read; set last, under the process's lock */
 
 /* The whole file into `text`, ended by a NUL. */
 static void read_file(const char *path, char *text)
@@ -90,10 +90,11 @@ static const struct key *find_key(const char *name)
 
 static uint64_t read_number(const char *path, const struct key *key, const char *value)
 {
-    char *last;
-    errno = 0;
-    uint64_t number = strtoull(value, &last, 10);
-    if (*value < '0' || *value > '9' || *last || errno || number < key->least || number > key->most)
+    uint64_t number = 0;
+    const char *at = value;
+    for (; *at >= '0' && *at <= '9' && number <= key->most; at++)
+        number = number * 10 + (uint64_t)(*at - '0');
+    if (at == value || *at || number < key->least || number > key->most)
         plm__phantom_stop("wanted for %s in %s a whole number from %llu to %llu, found \"%s\"",
                           key->name, path, (unsigned long long)key->least,
                           (unsigned long long)key->most, value);
@@ -152,6 +153,12 @@ static void read_device(void)
 
 const struct plm_phantom_device *plm__phantom_device(void)
 {
-    pthread_once(&once, read_device);
+    if (!__atomic_load_n(&known, __ATOMIC_ACQUIRE)) {
+        plm__phantom_lock();
+        if (!known)
+            read_device();
+        __atomic_store_n(&known, true, __ATOMIC_RELEASE);
+        plm__phantom_unlock();
+    }
     return &device;
 }

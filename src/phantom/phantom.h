@@ -56,7 +56,8 @@ struct plm_phantom_device {
 enum { PLM_PHANTOM_MAX_DEVICES = 64 };
 
 /* Reads the configuration at the first call; a process without a good one is stopped, by one line
- * and status 3. Borrowed, never changed afterwards. Any thread. */
+ * and status 3. Borrowed, never changed afterwards. Any thread, the first time without the
+ * process's lock (process.h). */
 const struct plm_phantom_device *plm__phantom_device(void);
 
 /* Says one line on standard error, "plimsoll forecast: " first, and ends the process with 3. */

@@ -7,6 +7,8 @@
  */
 #include "phantom/phantom.h"
 
+#include "plimsoll/version.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -78,7 +80,8 @@ static void log_name(const char *word, const char *name)
 
 void plm__phantom_note(const char *name, bool *asked)
 {
-    if (!__atomic_exchange_n(asked, true, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(asked, __ATOMIC_RELAXED) &&
+        !__atomic_exchange_n(asked, true, __ATOMIC_RELAXED))
         log_name("nothing", name);
 }
 
@@ -91,4 +94,9 @@ void plm__phantom_size_unknown(const char *name, bool *asked)
          "forecast: measure this script on a card, or leave that call out",
          name);
     log_name("size", name);
+}
+
+PLM_STANDIN(const char *, plm_phantom_version, (void))
+{
+    return PLM_VERSION;
 }

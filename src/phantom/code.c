@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA runtime: what programs register of their kernels as they are loaded. Registering only
+ * notes two addresses, because a library registers tens of thousands of kernels; they are sorted
+ * when somebody first asks, and the module's fat binary is read then.
+ *
+ * A fat binary is a header and entries, one for each architecture; only these fields are read:
+ *
+ *     header  0: u32 magic   6: u16 its own bytes   8: u64 bytes of all entries
+ *     entry   0: u16 kind (1 PTX, 2 machine code)   4: u32 its own bytes   8: u64 bytes of the code
+ *            28: u32 architecture (90 is sm_90)
+ */
+#include "phantom/code.h"
+
+#include "phantom/phantom.h"
+#include "phantom/process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_KERNELS = 1 << 22, MAX_ENTRIES = 4096, MACHINE_CODE = 2 };
+
+static const uint32_t magic = 0xba55ed50;
+
+/* What a compiler's start-up code hands to __cudaRegisterFatBinary. */
+struct wrapper {
+    int magic, version;
+    const unsigned char *binary;
+    void *name;
+};
+
+struct kernel {
+    const void *function;
+    const struct wrapper *module;
+};
+
+static struct kernel *kernels; /* the first sorted_count are sorted by function */
+static int kernel_count, sorted_count;
+
+PLM_STANDIN(void **, __cudaRegisterFatBinary, (void *wrapper))
+{
+    return wrapper; /* the handle that comes back with every kernel of the module */
+}
+
+PLM_STANDIN(void, __cudaRegisterFatBinaryEnd, (void **module)) {}
+
+PLM_STANDIN(char, __cudaInitModule, (void **module))
+{
+    return 1;
+}
+
+PLM_STANDIN(void, __cudaRegisterFunction,
+            (void **module, const void *function, char *device_function, const char *name,
+             int threads, void *thread, void *block, void *block_dim, void *grid_dim, int *warp))
+{
+    plm__phantom_lock();
+    if (!kernels)
+        kernels = plm__phantom_table(MAX_KERNELS * sizeof *kernels);
+    if (kernel_count < MAX_KERNELS)
+        kernels[kernel_count++] =
+            (struct kernel){.function = function, .module = (const void *)module};
+    plm__phantom_unlock();
+}
+
+/* A library goes away: its kernels are forgotten, as the memory of its module will be. */
+PLM_STANDIN(void, __cudaUnregisterFatBinary, (void **module))
+{
+    int kept = 0;
+    plm__phantom_lock();
+    for (int i = 0; i < kernel_count; i++)
+        if (kernels[i].module != (const void *)module)
+            kernels[kept++] = kernels[i];
+    if (kept != kernel_count)
+        sorted_count = 0;
+    kernel_count = kept;
+    plm__phantom_unlock();
+}
+
+static int compare(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t)((const struct kernel *)left)->function;
+    uintptr_t b = (uintptr_t)((const struct kernel *)right)->function;
+    return a < b ? -1 : a > b;
+}
+
+static const struct wrapper *find_module(const void *function)
+{
+    struct kernel wanted = {.function = function};
+    plm__phantom_lock();
+    if (sorted_count != kernel_count) {
+        qsort(kernels, (size_t)kernel_count, sizeof *kernels, compare);
+        sorted_count = kernel_count;
+    }
+    const struct kernel *found =
+        kernel_count ? bsearch(&wanted, kernels, (size_t)kernel_count, sizeof *kernels, compare)
+                     : NULL;
+    const struct wrapper *module = found ? found->module : NULL;
+    plm__phantom_unlock();
+    return module;
+}
+
+static uint64_t read_field(const unsigned char *at, size_t bytes)
+{
+    uint64_t value = 0;
+    memcpy(&value, at, bytes);
+    return value;
+}
+
+/* Code runs on devices of its own major version, from its own minor version on. */
+static bool runs(int architecture, int capability)
+{
+    return architecture / 10 == capability / 10 && architecture <= capability;
+}
+
+static int newest(const unsigned char *binary, int capability)
+{
+    if (!binary || read_field(binary, 4) != magic)
+        return 0;
+    const unsigned char *entry = binary + read_field(binary + 6, 2);
+    const unsigned char *end = entry + read_field(binary + 8, 8);
+    int best = 0;
+    for (int i = 0; i < MAX_ENTRIES && entry + 32 <= end; i++) {
+        int architecture = (int)read_field(entry + 28, 4);
+        if (read_field(entry, 2) == MACHINE_CODE && runs(architecture, capability) &&
+            architecture > best)
+            best = architecture;
+        entry += read_field(entry + 4, 4) + read_field(entry + 8, 8);
+    }
+    return best;
+}
+
+int plm__code_version(const void *function)
+{
+    int capability = plm__phantom_device()->capability;
+    const struct wrapper *module = find_module(function);
+    int found = module ? newest(module->binary, capability) : 0;
+    return found ? found : capability;
+}

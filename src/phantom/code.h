@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which machine code of a kernel the device would run. Libraries bring their kernels for several
+ * architectures, in "fat binaries" that they register as they are loaded; cudaFuncGetAttributes
+ * tells the one chosen, and PyTorch's attention refuses to run when that is not what it expects:
+ * an L4 is 8.9, and runs the code for 8.6.
+ */
+#ifndef PLM_PHANTOM_CODE_H
+#define PLM_PHANTOM_CODE_H
+
+/* 86 for sm_86: the newest machine code of the kernel's module that the device runs; the device's
+ * own capability where the module has none or is not known. */
+int plm__code_version(const void *function);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA runtime: kernels. None is ever run. What a launch asks of the host is answered: the
+ * configuration that <<<>>> pushes and pops, what a kernel may use, how many blocks of it fit on a
+ * multiprocessor. Dimensions are three unsigned each, passed by value.
+ */
+#include "phantom/code.h"
+#include "phantom/memory.h"
+#include "phantom/phantom.h"
+#include "phantom/runtime.h"
+
+#include <string.h>
+
+enum { WARP = 32, MAX_THREADS = 1024, REGISTERS = 32, MAX_NESTED = 64 };
+
+struct dimensions {
+    unsigned x, y, z;
+};
+
+struct configuration {
+    struct dimensions grid, block;
+    size_t shared_bytes;
+    void *stream;
+};
+
+static __thread struct configuration pushed[MAX_NESTED];
+static __thread int pushed_count;
+
+PLM_STANDIN(unsigned, __cudaPushCallConfiguration,
+            (struct dimensions grid, struct dimensions block, size_t shared_bytes, void *stream))
+{
+    if (pushed_count == MAX_NESTED)
+        return 1; /* the caller then leaves the launch out */
+    pushed[pushed_count++] = (struct configuration){grid, block, shared_bytes, stream};
+    return 0;
+}
+
+PLM_STANDIN(int, __cudaPopCallConfiguration,
+            (struct dimensions * grid, struct dimensions *block, size_t *shared_bytes,
+             void **stream))
+{
+    if (pushed_count == 0)
+        return plm__runtime_status(PLM_CUDA_INVALID_VALUE);
+    const struct configuration *last = &pushed[--pushed_count];
+    *grid = last->grid;
+    *block = last->block;
+    *shared_bytes = last->shared_bytes;
+    *stream = last->stream;
+    return PLM_CUDA_OK;
+}
+
+PLM_STANDIN(int, __cudaGetKernel, (const void **kernel, const void *function))
+{
+    *kernel = function;
+    return PLM_CUDA_OK;
+}
+
+PLM_STANDIN(int, cudaGetFuncBySymbol, (const void **function, const void *symbol))
+{
+    *function = symbol;
+    return PLM_CUDA_OK;
+}
+
+/* cudaFuncAttributes: 144 bytes in CUDA 12 and 13. */
+struct function_attributes {
+    size_t shared_bytes, constant_bytes, local_bytes;
+    int max_threads, registers, ptx_version, binary_version, cache_mode, max_dynamic_shared_bytes;
+    int rest[24];
+};
+
+_Static_assert(sizeof(struct function_attributes) == 144, "as both toolkits have it");
+
+PLM_STANDIN(int, cudaFuncGetAttributes, (void *attributes, const void *function))
+{
+    int version = plm__code_version(function);
+    struct function_attributes answer = {
+        .max_threads = MAX_THREADS,
+        .registers = REGISTERS,
+        .ptx_version = version,
+        .binary_version = version,
+        .max_dynamic_shared_bytes = (int)plm__phantom_device()->shared_bytes_per_block_optin,
+    };
+    memcpy(attributes, &answer, sizeof answer);
+    return PLM_CUDA_OK;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Blocks that fit on a multiprocessor at once: by threads, in whole warps, and by shared memory,
+ * of which each block takes some for CUDA itself. */
+static int blocks_at_once(int threads, size_t shared_bytes)
+{
+    const struct plm_phantom_device *device = plm__phantom_device();
+    int warps = threads > 0 ? (threads + WARP - 1) / WARP : 1;
+    int blocks = least(device->threads_per_multiprocessor / (warps * WARP),
+                       device->blocks_per_multiprocessor);
+    if (shared_bytes > 0) {
+        size_t each = shared_bytes + (device->capability >= 80 ? 1024 : 0);
+        blocks = least(blocks, (int)(device->shared_bytes_per_multiprocessor / each));
+    }
+    return blocks;
+}
+
+PLM_STANDIN(int, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+            (int *blocks, const void *function, int threads, size_t shared_bytes, unsigned flags))
+{
+    *blocks = blocks_at_once(threads, shared_bytes);
+    return PLM_CUDA_OK;
+}
+
+PLM_STANDIN(int, cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+            (int *blocks, const void *function, int threads, size_t shared_bytes))
+{
+    *blocks = blocks_at_once(threads, shared_bytes);
+    return PLM_CUDA_OK;
+}
+
+PLM_STANDIN(int, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+            (int *blocks, void *function, int threads, size_t shared_bytes))
+{
+    *blocks = blocks_at_once(threads, shared_bytes);
+    return PLM_CUDA_OK;
+}
+
+PLM_STANDIN(int, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+            (int *blocks, void *function, int threads, size_t shared_bytes, unsigned flags))
+{
+    *blocks = blocks_at_once(threads, shared_bytes);
+    return PLM_CUDA_OK;
+}
+
+/* Clusters that run at once: of one block each, as many as there are multiprocessors. */
+PLM_STANDIN(int, cudaOccupancyMaxActiveClusters,
+            (int *clusters, const void *function, const void *configuration))
+{
+    *clusters = plm__phantom_device()->multiprocessors;
+    return PLM_CUDA_OK;
+}
+
+/* Triton asks how much a kernel spills (LOCAL_SIZE_BYTES) and drops one that spills much, so every
+ * attribute has an answer: 0 is MAX_THREADS_PER_BLOCK, 4 is NUM_REGS. */
+static int kernel_attribute(int attribute)
+{
+    enum {
+        ASKS_MAX_THREADS = 0,
+        ASKS_REGISTERS = 4,
+        ASKS_PTX_VERSION = 5,
+        ASKS_BINARY_VERSION = 6
+    };
+    switch (attribute) {
+    case ASKS_MAX_THREADS:
+        return MAX_THREADS;
+    case ASKS_REGISTERS:
+        return REGISTERS;
+    case ASKS_PTX_VERSION:
+    case ASKS_BINARY_VERSION:
+        return plm__phantom_device()->capability;
+    default:
+        return 0;
+    }
+}
+
+PLM_STANDIN(int, cuFuncGetAttribute, (int *value, int attribute, void *function))
+{
+    *value = kernel_attribute(attribute);
+    return PLM_CUDA_OK;
+}
+
+PLM_STANDIN(int, cuKernelGetAttribute, (int *value, int attribute, void *kernel, int device))
+{
+    *value = kernel_attribute(attribute);
+    return PLM_CUDA_OK;
+}
