@@ -16,5 +16,20 @@ target_include_directories(plm_phantom PRIVATE src)
 target_compile_options(plm_phantom PRIVATE -Wno-unused-parameter)
 # The library is loaded into processes that have no sanitizer, and takes over fixed addresses.
 target_compile_options(plm_phantom PRIVATE -fno-sanitize=all)
-target_link_options(plm_phantom PRIVATE -fno-sanitize=all -Wl,-z,defs)
+target_link_options(plm_phantom PRIVATE -fno-sanitize=all
+    -Wl,-z,defs,-z,lazy # lazily: what an old libc lacks is then missed only where it is called
+    -Wl,-Bsymbolic) # its own calls reach its own functions
 target_link_libraries(plm_phantom PRIVATE plm_flags Threads::Threads ${CMAKE_DL_LIBS})
+
+# What its test loads to choose a CUDA: libraries with the name of a runtime and nothing in them.
+set(PLM_PHANTOM_RUNTIMES "")
+foreach(version 12040 13000)
+    string(SUBSTRING ${version} 0 2 major)
+    add_library(phantom_cudart_${major} SHARED tests/phantom/cudart.c)
+    target_compile_definitions(phantom_cudart_${major} PRIVATE RUNTIME_VERSION=${version})
+    set_target_properties(phantom_cudart_${major} PROPERTIES PREFIX "" SUFFIX ""
+        OUTPUT_NAME libcudart.so.${major} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/phantom)
+    target_link_libraries(phantom_cudart_${major} PRIVATE plm_flags)
+    target_link_options(phantom_cudart_${major} PRIVATE -Wl,-soname,libcudart.so.${major})
+    list(APPEND PLM_PHANTOM_RUNTIMES phantom_cudart_${major})
+endforeach()
