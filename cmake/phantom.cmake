@@ -4,7 +4,7 @@
 # own process. It is no part of the library plm: only the names that it stands in for are visible,
 # and it needs nothing but libc, so that it loads wherever the wheel does.
 
-if(NOT (CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"))
+if(PLM_FUZZ OR NOT (CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"))
     return()
 endif()
 

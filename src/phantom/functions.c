@@ -81,7 +81,7 @@ const char *plm__refused_name(void)
     {                                                                                              \
         static bool asked;                                                                         \
         last_refused = #name;                                                                      \
-        plm__phantom_note(#name, &asked);                                                          \
+        plm__phantom_refused(#name, &asked);                                                       \
         return NOT_SUPPORTED_##library;                                                            \
     }
 #define PLM_PHANTOM(library, name, what) what(library, name)

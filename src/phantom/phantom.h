@@ -63,12 +63,14 @@ const struct plm_phantom_device *plm__phantom_device(void);
 /* Says one line on standard error, "plimsoll forecast: " first, and ends the process with 3. */
 _Noreturn void plm__phantom_stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Notes in the log that `name` was asked and does nothing. `asked` is the caller's own flag, false
- * at first: a name is noted once in a process. */
+/* Notes in the log that `name` was asked: as "nothing NAME" where it succeeds without effect, as
+ * "refused NAME" where it fails. `asked` is the caller's own flag, false at first: a name is noted
+ * once in a process. */
 void plm__phantom_note(const char *name, bool *asked);
+void plm__phantom_refused(const char *name, bool *asked);
 
-/* Tells that `name` was asked for a size that nobody knows, on standard error and in the log, once
- * in a process; the caller then returns an error of its library. */
+/* Tells that `name` was asked for a size that nobody knows, on standard error and in the log as
+ * "size NAME", once in a process; the caller then returns an error of its library. */
 void plm__phantom_size_unknown(const char *name, bool *asked);
 
 #endif

@@ -78,16 +78,28 @@ static void log_name(const char *word, const char *name)
     errno = saved;
 }
 
+/* Whether the caller is the first to set the flag. */
+static bool is_first(bool *asked)
+{
+    return !__atomic_load_n(asked, __ATOMIC_RELAXED) &&
+           !__atomic_exchange_n(asked, true, __ATOMIC_RELAXED);
+}
+
 void plm__phantom_note(const char *name, bool *asked)
 {
-    if (!__atomic_load_n(asked, __ATOMIC_RELAXED) &&
-        !__atomic_exchange_n(asked, true, __ATOMIC_RELAXED))
+    if (is_first(asked))
         log_name("nothing", name);
+}
+
+void plm__phantom_refused(const char *name, bool *asked)
+{
+    if (is_first(asked))
+        log_name("refused", name);
 }
 
 void plm__phantom_size_unknown(const char *name, bool *asked)
 {
-    if (__atomic_exchange_n(asked, true, __ATOMIC_RELAXED))
+    if (!is_first(asked))
         return;
     tell(STDERR_FILENO, "plimsoll forecast: ",
          "%s asks the GPU for a size that is not known without one, so what follows cannot be "

@@ -763,6 +763,7 @@ static void ask_for_a_size(void)
     for (int i = 0; i < 2; i++)
         CHECK(CALL(cusolverDnSgeqrf_bufferSize, int, (int *), (&bytes)) != 0);
     CALL(cublasSgemm_v2, int, (void), ());
+    CHECK_EQUAL(CALL(cudaIpcGetMemHandle, int, (void), ()), 801);
 }
 
 static void a_size_that_is_not_known_fails_by_its_name(void **state)
@@ -772,7 +773,8 @@ static void a_size_that_is_not_known_fails_by_its_name(void **state)
     char *first = strstr(child.said, "cusolverDnSgeqrf_bufferSize");
     assert_non_null(first);
     assert_null(strstr(first + 1, "cusolverDnSgeqrf_bufferSize")); /* once */
-    assert_string_equal(child.log, "size cusolverDnSgeqrf_bufferSize\nnothing cublasSgemm_v2\n");
+    assert_string_equal(child.log, "size cusolverDnSgeqrf_bufferSize\nnothing cublasSgemm_v2\n"
+                                   "refused cudaIpcGetMemHandle\n");
 }
 
 /* ---- the configuration --------------------------------------------------------------------------
