@@ -33,3 +33,11 @@ foreach(version 12040 13000)
     target_link_options(phantom_cudart_${major} PRIVATE -Wl,-soname,libcudart.so.${major})
     list(APPEND PLM_PHANTOM_RUNTIMES phantom_cudart_${major})
 endforeach()
+
+# And a cuDNN that cannot be told of a device.
+add_library(phantom_cudnn SHARED tests/phantom/cudnn.c)
+set_target_properties(phantom_cudnn PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME libcudnn.so.9
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/phantom)
+target_include_directories(phantom_cudnn PRIVATE src)
+target_link_libraries(phantom_cudnn PRIVATE plm_flags)
+target_link_options(phantom_cudnn PRIVATE -Wl,-soname,libcudnn.so.9)
