@@ -28,12 +28,10 @@ static double elements_of(const plm_graph *graph, plm_tensor tensor)
                : (double)plm__shape_elements(&plm__graph_tensor(graph, tensor)->shape);
 }
 
-/* What an operation is about: its first result, else its first input, else what it changes. */
+/* What an operation is about: what it reads first, logits and not losses, else what it changes. */
 static plm_tensor subject_of(const plm_op *op)
 {
-    return op->out[0] != PLM_TENSOR_NONE  ? op->out[0]
-           : op->in[0] != PLM_TENSOR_NONE ? op->in[0]
-                                          : op->effect[0];
+    return op->in[0] != PLM_TENSOR_NONE ? op->in[0] : op->effect[0];
 }
 
 /* The type an operation works in: that of its first operand of real numbers. */
