@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Chunks of the head and of MLPs: the same losses and gradients but for the order of sums, and what
  * is wide never whole. */
+#include "plan/plan.h"
 #include "engine/fake_plan.h"
 #include "engine/small_run.h"
 
@@ -280,6 +281,40 @@ static void more_chunks_than_a_graph_can_hold_are_refused_at_once(void **state)
     assert_null(plan);
 }
 
+/* A product right before that of the logits. */
+static void build_two_products(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                               int64_t sequence)
+{
+    (void)config, (void)program;
+    plm_tensor tokens = plm_input(g, "tokens", 2, (int64_t[]){batch, sequence});
+    plm_tensor targets = plm_input(g, "targets", 2, (int64_t[]){batch, sequence});
+    plm_tensor table = plm_parameter(g, "table", 2, (int64_t[]){7, 8}, plm_init_normal(1), true);
+    plm_tensor inner = plm_parameter(g, "inner", 2, (int64_t[]){8, 8}, plm_init_normal(1), true);
+    plm_tensor x = plm_linear(g, plm_embedding(g, tokens, table), inner, PLM_TENSOR_NONE);
+    plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE), targets);
+}
+
+static void the_head_ends_with_the_gradient_that_leaves_it(void **state)
+{
+    (void)state;
+    fake_device device = fake_device_make(0, 0);
+    plm_plan *plan = NULL;
+    plm_job job = {
+        .network = {build_two_products, NULL}, .batch = 2, .sequence = 4, .trains = true};
+    plm_strategy strategy = strategy_of(2, PLM_ATTENTION_FUSED);
+    strategy.head_chunks = 2;
+    assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
+    const plm_op_range range = plan->graph->programs[PLM_PROGRAM_FIRST];
+    int weights = 0, inputs = 0;
+    for (int64_t i = range.begin; i < range.end; i++) {
+        weights += plan->graph->ops.items[i].kind == PLM_OP_LINEAR_GRAD_WEIGHT;
+        inputs += plan->graph->ops.items[i].kind == PLM_OP_LINEAR_GRAD_INPUT;
+    }
+    plm_plan_destroy(plan);
+    assert_int_equal(weights, 2 + 1); /* two chunks of the head, the inner product whole */
+    assert_int_equal(inputs, 2 + 1);
+}
+
 static plm_status plan_small(void *context)
 {
     fake_device device = fake_device_make(0, 0);
@@ -339,6 +374,7 @@ int main(void)
         cmocka_unit_test(mlp_chunks_that_do_not_go_are_refused),
         cmocka_unit_test(more_chunks_hold_fewer_logits),
         cmocka_unit_test(more_chunks_than_rows_are_refused),
+        cmocka_unit_test(the_head_ends_with_the_gradient_that_leaves_it),
         cmocka_unit_test(more_chunks_than_a_graph_can_hold_are_refused_at_once),
         cmocka_unit_test(chunking_survives_the_failure_of_every_allocation),
         cmocka_unit_test(the_trace_of_a_chunked_plan_peaks_at_its_lower_bound),

@@ -96,6 +96,23 @@ static void the_cost_is_the_slower_of_computing_and_moving(void **state)
     plm_plan_destroy(plan);
 }
 
+/* Sixteen operations for a byte, a launch as 16 KiB or so. */
+static void without_a_profile_costs_are_in_proportion(void **state)
+{
+    (void)state;
+    fake_device device = fake_device_make(0, 0);
+    plm_plan *plan = plan_of(MODEL, B, B, PLM_ATTENTION_FUSED, &device);
+    const plm_op_range range = plan->graph->programs[PLM_PROGRAM_FIRST];
+    for (int64_t i = range.begin; i < range.end; i++) {
+        const plm_op *op = &plan->graph->ops.items[i];
+        plm_work work = plm__op_work(plan->graph, op);
+        double longer = work.flops / 16 > work.bytes ? work.flops / 16 : work.bytes;
+        int64_t cost = plm__op_cost(NULL, plan->graph, op);
+        assert_in_range(cost, (int64_t)longer + 16000 - 1, (int64_t)longer + 16000 + 1);
+    }
+    plm_plan_destroy(plan);
+}
+
 static plm_plan *plan_in(plm_dtype precision, fake_device *device)
 {
     plm_model model;
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test(work_by_hand),
         cmocka_unit_test(plain_attention_does_the_same_products_in_steps),
         cmocka_unit_test(the_cost_is_the_slower_of_computing_and_moving),
+        cmocka_unit_test(without_a_profile_costs_are_in_proportion),
         cmocka_unit_test(an_efficiency_of_its_type_goes_before_that_of_all),
         cmocka_unit_test(a_step_is_its_schedule),
         cmocka_unit_test(without_a_profile_there_are_no_seconds),

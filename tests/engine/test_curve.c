@@ -34,6 +34,7 @@ static plm_curve *curve_of(shop *s, plm_curve_axis axis, int64_t last, size_t bu
         plm_curve_create(&s->job, &s->strategy, &s->device.head, axis, last, 8, budget, &curve));
     assert_int_equal(curve->count, 8);
     assert_int_equal(curve->points[7].x, last);
+    assert_int_equal(curve->forecast_x, 2 * last);
     return curve;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Recompute: what it must not change, and what it saves. */
+#include "plan/plan.h"
 #include "engine/fake_plan.h"
 #include "engine/small_run.h"
 
@@ -66,6 +67,43 @@ losses_gradients_and_parameters_are_the_same_bits_with_and_without_recompute(voi
             assert_true(small_same_bits(&other_outcome.values, &plain_outcome.values));
         }
     }
+}
+
+/* How many statistics of normalisations are made again for gradients in the blocks. */
+static int statistics_made_again(const char *recompute)
+{
+    fake_device device = fake_device_make(0, 0);
+    plm_model model;
+    plm_plan *plan = NULL;
+    assert_ok(plm_model_parse("gpt:layers=2,width=8,heads=2,context=4,vocab=5", &model));
+    plm_job job = job_of(&model, 1, 4);
+    plm_strategy strategy = strategy_of(1, PLM_ATTENTION_FUSED);
+    assert_ok(plm_strategy_recompute_parse(&strategy, recompute, &strategy.recompute));
+    assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
+    const plm_graph *graph = plan->graph;
+    const plm_op_range range = graph->programs[PLM_PROGRAM_FIRST];
+    int32_t turn = plm__graph_tensor(graph, graph->loss[PLM_PROGRAM_FIRST])->producer;
+    int gradients = 0, again = 0;
+    for (int64_t i = range.begin; i < range.end; i++) {
+        const plm_op *op = &graph->ops.items[i];
+        if (op->kind != PLM_OP_LAYER_NORM_GRAD_INPUT || op->block < 0)
+            continue;
+        gradients++;
+        for (int k = 3; k < 5; k++) /* mean and rstd */
+            again += plm__graph_tensor(graph, op->in[k])->producer > turn;
+    }
+    plm_plan_destroy(plan);
+    assert_int_equal(gradients, 4);
+    return again;
+}
+
+static void mean_and_rstd_are_kept_where_the_normalisation_is_made_again(void **state)
+{
+    (void)state;
+    assert_int_equal(statistics_made_again("none"), 0);
+    assert_int_equal(statistics_made_again("norm"), 0);
+    assert_int_equal(statistics_made_again("mlp"), 0);
+    assert_int_equal(statistics_made_again("block"), 8);
 }
 
 static size_t transient_of(const char *recompute, plm_attention_form attention)
@@ -205,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             losses_gradients_and_parameters_are_the_same_bits_with_and_without_recompute),
+        cmocka_unit_test(mean_and_rstd_are_kept_where_the_normalisation_is_made_again),
         cmocka_unit_test(each_rung_keeps_what_the_ladder_says),
         cmocka_unit_test(attention_that_is_recomputed_is_not_kept_in_any_block),
         cmocka_unit_test(a_name_drops_what_the_operation_makes),

@@ -453,7 +453,48 @@ static void oversize_blocks_are_released_largest_first_until_they_cover(void **s
     kit_end(&kit);
 }
 
+/* Two cached blocks that are a limit of 20 MiB each serve 40 without the last resort, two that are
+ * less are not looked at. */
+static void a_block_of_the_split_size_is_oversize_and_a_smaller_one_is_not(void **state)
+{
+    (void)state;
+    for (size_t bytes = 18 * MIB; bytes <= 20 * MIB; bytes += 2 * MIB) {
+        pool_kit kit;
+        begin(&kit, 70 * MIB, "max_split_size_mb:20");
+        uint64_t one = kit_take(&kit, bytes), two = kit_take(&kit, bytes);
+        kit_give(&kit, one);
+        kit_give(&kit, two);
+        kit_take(&kit, 40 * MIB);
+        assert_int_equal(kit_reserved(&kit), 40 * MIB);
+        assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, bytes < 20 * MIB);
+        kit_end(&kit);
+    }
+}
+
 /* ---- garbage ---- */
+
+/* Of 400 MiB 200 are reserved, half of them cached. */
+static void garbage_is_collected_above_the_threshold_and_not_at_it(void **state)
+{
+    (void)state;
+    static const char *const thresholds[] = {"0.5", "0.499"};
+    for (int above = 0; above < 2; above++) {
+        char text[128];
+        pool_kit kit;
+        snprintf(text, sizeof text,
+                 "garbage_collection_threshold:%s,per_process_memory_fraction:1.0",
+                 thresholds[above]);
+        begin(&kit, 400 * MIB, text);
+        uint64_t cached = kit_take(&kit, 100 * MIB);
+        kit_take(&kit, 100 * MIB);
+        kit_give(&kit, cached);
+        kit_forget(&kit);
+        kit_take(&kit, 120 * MIB);
+        assert_int_equal(kit.events[0].kind,
+                         above ? PLM_EVENT_SEGMENT_FREE : PLM_EVENT_SEGMENT_ALLOC);
+        kit_end(&kit);
+    }
+}
 
 /* Three cached segments of different ages; then a request that needs a new one. */
 static void make_garbage(pool_kit *kit, uint64_t blocks[3])
@@ -678,6 +719,8 @@ int main(void)
         cmocka_unit_test(a_fraction_refuses_without_asking_the_driver),
         cmocka_unit_test(one_oversize_block_that_covers_the_request_is_released),
         cmocka_unit_test(oversize_blocks_are_released_largest_first_until_they_cover),
+        cmocka_unit_test(a_block_of_the_split_size_is_oversize_and_a_smaller_one_is_not),
+        cmocka_unit_test(garbage_is_collected_above_the_threshold_and_not_at_it),
         cmocka_unit_test(old_garbage_goes_before_the_driver_is_asked),
         cmocka_unit_test(garbage_goes_in_rounds_until_enough_is_reclaimed),
         cmocka_unit_test(only_searches_of_the_default_large_pool_age_garbage),

@@ -24,6 +24,7 @@ static void requests_round_to_512_bytes(void **state)
                                       {513, 1024},
                                       {1200, 1536},
                                       {MIB, MIB},
+                                      {MIB - 511, MIB},
                                       {MIB + 1, MIB + 512},
                                       {10485759, 10485760},
                                       {100 * GIB + 1, 100 * GIB + 512}};
@@ -153,6 +154,7 @@ static void a_bad_setting_is_named_in_one_line(void **state)
         {"max_non_split_rounding_mb:4", "max_non_split_rounding_mb"},
         {"garbage_collection_threshold:1.0", "garbage_collection_threshold"},
         {"garbage_collection_threshold:0", "garbage_collection_threshold"},
+        {"garbage_collection_threshold:-0.1", "garbage_collection_threshold"},
         {"garbage_collection_threshold:nan", "garbage_collection_threshold"},
         {"expandable_segments:true", "expandable_segments"},
         {"expandable_segments:True expandable_segments:True", "expandable_segments"},

@@ -262,6 +262,46 @@ static void any_history_is_reproduced_also_when_its_beginning_is_lost(void **sta
         }
 }
 
+/* ---- settings that are not recorded ---- */
+
+/* The size of shared segments that a recording under 40 MiB, which it does not say, shows. */
+static size_t inferred_segment(size_t before, size_t bytes)
+{
+    int64_t count;
+    plm_pool_grant grant;
+    test_recorder recorder;
+    recorder_begin(&recorder, GIB, "large_segment_size_mb:40");
+    if (before > 0)
+        assert_ok(plm__pool_alloc(recorder.pool, &(plm_pool_request){.bytes = before}, &grant));
+    assert_ok(plm__pool_alloc(recorder.pool, &(plm_pool_request){.bytes = bytes}, &grant));
+    recorder.settings.large_segment_bytes = PLM_POOL_SEGMENT_BYTES;
+    plm_snapshot *snapshot = recorder_snapshot(&recorder, 0);
+    recorder_end(&recorder);
+    plm_pool_settings settings =
+        plm__replay_recorded_settings(snapshot, plm_snapshot_devices(snapshot, &count));
+    plm_snapshot_destroy(snapshot);
+    return settings.large_segment_bytes;
+}
+
+/* Requests above 1 and below 10 MiB share segments; others have segments of another size. */
+static void the_size_of_shared_segments_is_inferred_from_a_request_that_shares_one(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes, segment;
+    } cases[] = {{MIB, 20 * MIB},
+                 {MIB + 1, 40 * MIB},
+                 {10 * MIB - 512, 40 * MIB},
+                 {10 * MIB - 511, 20 * MIB},
+                 {10 * MIB, 20 * MIB}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(inferred_segment(0, cases[i].bytes), cases[i].segment);
+    /* What shares none says nothing, also where it comes first. */
+    assert_int_equal(inferred_segment(MIB, 4 * MIB), 40 * MIB);
+    assert_int_equal(inferred_segment(12 * MIB, 4 * MIB), 40 * MIB);
+    assert_int_equal(inferred_segment(10 * MIB - 511, 4 * MIB), 40 * MIB);
+}
+
 /* ---- true bytes, cases, failures ---- */
 
 /* The failures that a replay told of, in order. */
@@ -409,6 +449,7 @@ int main(void)
         cmocka_unit_test(other_settings_and_policies_are_measured),
         cmocka_unit_test(expandable_segments_reserve_what_they_did),
         cmocka_unit_test(any_history_is_reproduced_also_when_its_beginning_is_lost),
+        cmocka_unit_test(the_size_of_shared_segments_is_inferred_from_a_request_that_shares_one),
         cmocka_unit_test(a_guess_that_proves_wrong_tells_no_failure_twice),
         cmocka_unit_test(a_trace_that_was_filled_has_the_allocated_peak),
         cmocka_unit_test(a_capacity_makes_requests_fail),
