@@ -8,6 +8,7 @@
  */
 #include "plimsoll/checklist.h"
 
+#include "diagnose/checklist_internal.h"
 #include "unit/torch.h"
 
 #define RECORDINGS PLM_SOURCE_DIR "/tests/data/recordings/"
@@ -227,7 +228,9 @@ static void without_a_history_nothing_can_be_told(void **state)
 typedef struct made_run {
     bool trains;             /* backward and AdamW follow */
     bool casts;              /* the forward makes halves of the parameters */
+    bool casts_one;          /* of the first alone */
     bool holds_gradients;    /* zero_grad comes behind the next forward */
+    int gradient_of;         /* parameter k has a gradient alone: k + 1; 0: each has one */
     bool holds_output;       /* the forward's result lives until the next one's */
     bool holds_copy;         /* the parameters were loaded and stay loaded */
     bool peaks_in_optimizer; /* temporaries of 60 MiB */
@@ -288,6 +291,20 @@ static void drop_each(script *to, size_t first, size_t part)
         drop(to, first + k, sizes[k] / part);
 }
 
+static void make_gradients(script *to, const made_run *run)
+{
+    for (size_t k = 0; k < 2; k++)
+        if (run->gradient_of == 0 || run->gradient_of == (int)k + 1)
+            make(to, 20 + k, sizes[k], "");
+}
+
+static void drop_gradients(script *to, const made_run *run)
+{
+    for (size_t k = 0; k < 2; k++)
+        if (run->gradient_of == 0 || run->gradient_of == (int)k + 1)
+            drop(to, 20 + k, sizes[k]);
+}
+
 #define LAYER      FRAME("forward", "model.py", 10)
 #define CHECKPOINT FRAME("checkpoint", "torch/utils/checkpoint.py", 1)
 
@@ -311,6 +328,8 @@ static void forward(script *to, const made_run *run, int step)
         drop_layers(to, step + 1);
     if (run->casts)
         make_each(to, 40, 500, FRAME("forward", "torch/nn/modules/linear.py", 134));
+    if (run->casts_one)
+        make(to, 40, sizes[0] / 2, FRAME("forward", "torch/nn/modules/linear.py", 134));
 }
 
 /* Without gradients, which the first of several makes. */
@@ -343,29 +362,44 @@ static void train_step(script *to, const made_run *run, int step)
 {
     forward(to, run, step);
     if (run->holds_gradients && step > 0)
-        drop_each(to, 20, 1);
+        drop_gradients(to, run);
     if (run->casts)
         drop_each(to, 40, 2);
+    if (run->casts_one)
+        drop(to, 40, sizes[0] / 2);
     if (!run->trains) {
         drop_layers(to, step);
         return;
     }
     backward(to, run, step);
-    make_each(to, 20, 1000, "");
+    make_gradients(to, run);
     if (run->accumulates) {
         forward(to, run, step);
         backward(to, run, step);
     }
     optimizer_step(to, run, step);
     if (!run->holds_gradients)
-        drop_each(to, 20, 1);
+        drop_gradients(to, run);
 }
 
-/* Three steps of it; the state at the end is not written, which a reader allows for. */
+/* The answers to what was written; the state at the end is not, which a reader allows for. */
+static asked ask_script(script *to)
+{
+    plm_text text = {0};
+    plm__text_add(&text, "{\"segments\":[],\"device_traces\":[[%s]],\"external_annotations\":[%s]}",
+                  to->events.items, to->notes.count ? to->notes.items : "");
+    assert_ok(plm__text_status(&text));
+    asked it = ask_snapshot(read_json(text.items));
+    plm__text_fini(&text);
+    plm__text_fini(&to->events);
+    plm__text_fini(&to->notes);
+    return it;
+}
+
+/* Three steps of it. */
 static asked ask_run(made_run run)
 {
     script to = {.time = 0};
-    plm_text text = {0};
     make_each(&to, 0, 1000, FRAME("convert", "torch/nn/modules/module.py", 1370));
     if (run.holds_copy)
         make_each(&to, 10, 1000, FRAME("load", "main.py", 3));
@@ -375,14 +409,7 @@ static asked ask_run(made_run run)
     }
     for (int step = 0; step < 3; step++)
         train_step(&to, &run, step);
-    plm__text_add(&text, "{\"segments\":[],\"device_traces\":[[%s]],\"external_annotations\":[%s]}",
-                  to.events.items, to.notes.count ? to.notes.items : "");
-    assert_ok(plm__text_status(&text));
-    asked it = ask_snapshot(read_json(text.items));
-    plm__text_fini(&text);
-    plm__text_fini(&to.events);
-    plm__text_fini(&to.notes);
-    return it;
+    return ask_script(&to);
 }
 
 static const made_run plain = {.trains = true, .state_per_mille = 1000};
@@ -509,6 +536,152 @@ static void temporaries_of_the_optimizer_at_the_peak_are_told(void **state)
     end(it);
 }
 
+/* ---- thresholds ---- */
+
+static void a_tenth_unused_and_40_mib_are_waste(void **state)
+{
+    (void)state;
+    assert_true(plm__is_waste(1000 * MIB, 900 * MIB));
+    assert_false(plm__is_waste(1000 * MIB, 900 * MIB + 1));
+    assert_true(plm__is_waste(100 * MIB, 60 * MIB));
+    assert_false(plm__is_waste(100 * MIB, 60 * MIB + 1));
+    assert_false(plm__is_waste(60 * MIB, 100 * MIB));
+}
+
+/* Blocks that wait while 99 MiB make the peak. */
+static void a_hundredth_of_the_peak_is_worth_a_word(void **state)
+{
+    (void)state;
+    for (int less = 0; less < 2; less++) {
+        script to = {.time = 0};
+        size_t bytes = less ? MIB - 512 : MIB;
+        make(&to, 0, bytes, "");
+        event(&to, "free_requested", 0, bytes, "");
+        make(&to, 1, 98 * MIB, "");
+        make(&to, 2, MIB, "");
+        event(&to, "free_completed", 0, bytes, "");
+        asked it = ask_script(&to);
+        const plm_checklist_item *check =
+            check_of(&it, PLM_QUESTION_LIFETIMES, less ? PLM_ANSWER_UNKNOWN : PLM_ANSWER_YES);
+        assert_int_equal(check->gain_bytes, less ? 0 : MIB);
+        end(it);
+    }
+}
+
+/* 8 of 12 MiB of gradients stay, or 4. */
+static void gradients_of_half_of_the_parameters_are_told(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.holds_gradients = true;
+    run.gradient_of = 1;
+    asked it = ask_run(run);
+    check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_YES);
+    end(it);
+    run.gradient_of = 2;
+    it = ask_run(run);
+    check_of(&it, PLM_QUESTION_LIFETIMES, PLM_ANSWER_NO);
+    end(it);
+}
+
+#define PARAMETER FRAME("convert", "torch/nn/modules/module.py", 1370)
+
+/* Two layers keep 512 KiB each, of which recompute frees one; 9 MiB of parameters but for `less`
+ * bytes and 512 bytes of a backward are the rest of the peak. */
+static void a_twentieth_of_the_peak_kept_is_worth_recompute(void **state)
+{
+    (void)state;
+    for (int less = 0; less < 2; less++) {
+        script to = {.time = 0};
+        for (size_t i = 0; i < 18; i++)
+            make(&to, i, MIB / 2 - (i == 0 && less ? 512 : 0), PARAMETER);
+        make(&to, 20, MIB / 2, LAYER);
+        make(&to, 21, MIB / 2, LAYER);
+        make(&to, 22, 512, FRAME("_make_grads", "torch/autograd/__init__.py", 231));
+        for (size_t i = 20; i < 22; i++)
+            drop(&to, i, MIB / 2);
+        asked it = ask_script(&to);
+        const plm_checklist_item *check =
+            check_of(&it, PLM_QUESTION_ACTIVATIONS, less ? PLM_ANSWER_YES : PLM_ANSWER_NO);
+        assert_int_equal(check->gain_bytes, less ? MIB / 2 : 0);
+        end(it);
+    }
+}
+
+static void halves_of_one_size_alone_prove_nothing(void **state)
+{
+    (void)state;
+    made_run run = plain;
+    run.casts_one = true;
+    asked it = ask_run(run);
+    check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_UNKNOWN);
+    end(it);
+}
+
+static void state_within_5_per_cent_of_twice_the_size_is_twice_the_size(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t per_mille;
+        plm_answer answer;
+    } cases[] = {{1900, PLM_ANSWER_UNKNOWN},
+                 {1901, PLM_ANSWER_NO},
+                 {2099, PLM_ANSWER_NO},
+                 {2101, PLM_ANSWER_UNKNOWN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        made_run run = plain;
+        run.state_per_mille = cases[i].per_mille;
+        asked it = ask_run(run);
+        check_of(&it, PLM_QUESTION_STATE, cases[i].answer);
+        end(it);
+    }
+}
+
+static void end_step(script *to)
+{
+    note(to, "Optimizer.step#AdamW.step", "START");
+    make(to, 900, 2 * MIB, FRAME("_multi_tensor_adam", "torch/optim/adam.py", 791));
+    drop(to, 900, 2 * MIB);
+    note(to, "Optimizer.step#AdamW.step", "END");
+}
+
+/* All parameters but one of 1 MiB are there twice. */
+static void a_second_set_may_lack_a_twentieth(void **state)
+{
+    (void)state;
+    for (size_t count = 19; count <= 20; count++) {
+        script to = {.time = 0};
+        for (size_t i = 0; i < count; i++)
+            make(&to, i, MIB, PARAMETER);
+        for (size_t i = 0; i + 1 < count; i++)
+            make(&to, 100 + i, MIB, FRAME("load", "main.py", 3));
+        end_step(&to);
+        asked it = ask_script(&to);
+        check_of(&it, PLM_QUESTION_STATE, count == 20 ? PLM_ANSWER_YES : PLM_ANSWER_UNKNOWN);
+        end(it);
+    }
+}
+
+/* Beside each moment the optimizer keeps a small block. */
+static void state_of_8_bytes_counts_steps_and_more_is_a_moment(void **state)
+{
+    (void)state;
+    for (size_t bytes = 8; bytes <= 9; bytes++) {
+        script to = {.time = 0};
+        for (size_t i = 0; i < 2; i++)
+            make(&to, i, MIB, PARAMETER);
+        for (size_t i = 0; i < 2; i++) {
+            make(&to, 10 + i, MIB, FRAME("_init_group", "torch/optim/adam.py", 178));
+            make(&to, 20 + i, bytes, FRAME("_init_group", "torch/optim/adam.py", 178));
+        }
+        end_step(&to);
+        asked it = ask_script(&to);
+        assert_figure(check_of(&it, PLM_QUESTION_STATE, PLM_ANSWER_UNKNOWN), "optimizer state", "",
+                      bytes == 8 ? 2 : 4, 2 * MIB + (bytes == 8 ? 0 : 2 * bytes));
+        end(it);
+    }
+}
+
 static void any_failing_allocation_leaves_nothing(void **state)
 {
     (void)state;
@@ -553,6 +726,14 @@ int main(void)
         cmocka_unit_test(what_a_later_micro_batch_keeps_is_kept_too),
         cmocka_unit_test(what_checkpoint_keeps_is_not_to_be_checkpointed),
         cmocka_unit_test(temporaries_of_the_optimizer_at_the_peak_are_told),
+        cmocka_unit_test(a_tenth_unused_and_40_mib_are_waste),
+        cmocka_unit_test(a_hundredth_of_the_peak_is_worth_a_word),
+        cmocka_unit_test(gradients_of_half_of_the_parameters_are_told),
+        cmocka_unit_test(a_twentieth_of_the_peak_kept_is_worth_recompute),
+        cmocka_unit_test(halves_of_one_size_alone_prove_nothing),
+        cmocka_unit_test(state_within_5_per_cent_of_twice_the_size_is_twice_the_size),
+        cmocka_unit_test(a_second_set_may_lack_a_twentieth),
+        cmocka_unit_test(state_of_8_bytes_counts_steps_and_more_is_a_moment),
         cmocka_unit_test(any_failing_allocation_leaves_nothing),
     };
     return run_test_group(tests);

@@ -375,6 +375,48 @@ static void rounding_is_never_taken_for_proof(void **state)
     assert_true(report.proven);
 }
 
+/* Figures in bytes are exact. The device has 10 GiB. */
+static plm_oom_report exact(size_t asked, size_t free, size_t process, size_t allocated,
+                            size_t unallocated)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "CUDA out of memory. Tried to allocate %zu bytes. GPU 0 has a total capacity of "
+             "10737418240 bytes of which %zu bytes is free. Including non-PyTorch memory, this "
+             "process has %zu bytes memory in use. Of the allocated memory %zu bytes is allocated "
+             "by PyTorch, and %zu bytes is reserved by PyTorch but unallocated.",
+             asked, free, process, allocated, unallocated);
+    return read_one(text);
+}
+
+/* 9000 MiB are reserved; the request is more than is free, and than it is cached in one piece. */
+static void a_tenth_of_what_is_reserved_cached_is_fragmentation(void **state)
+{
+    (void)state;
+    const size_t process = 9500 * MIB, free = 700 * MIB;
+    plm_oom_report report = exact(800 * MIB, free, process, 8100 * MIB, 900 * MIB);
+    assert_int_equal(report.verdict, PLM_VERDICT_FRAGMENTATION);
+    report = exact(800 * MIB, free, process, 8100 * MIB + 1, 900 * MIB - 1);
+    assert_int_equal(report.verdict, PLM_VERDICT_CAPACITY);
+    assert_false(report.proven);
+}
+
+static void a_gibibyte_beside_the_process_is_another_one(void **state)
+{
+    (void)state;
+    const size_t process = 10240 * MIB - 100 * MIB - 1024 * MIB;
+    plm_oom_report report = exact(500 * MIB, 100 * MIB, process, 8000 * MIB, 100 * MIB);
+    assert_int_equal(report.verdict, PLM_VERDICT_OTHER_PROCESS);
+    assert_true(says(&report, PLM_OOM_PROVES, "1.00 GiB of the device are held by others"));
+    report = exact(500 * MIB, 100 * MIB, process + 1, 8000 * MIB, 100 * MIB);
+    assert_int_equal(report.verdict, PLM_VERDICT_CAPACITY);
+    /* The request fits into what is free and the others hold, or is a byte more. */
+    report = exact(1124 * MIB, 100 * MIB, process, 8000 * MIB, 100 * MIB);
+    assert_int_equal(report.verdict, PLM_VERDICT_OTHER_PROCESS);
+    report = exact(1124 * MIB + 1, 100 * MIB, process, 8000 * MIB, 100 * MIB);
+    assert_int_equal(report.verdict, PLM_VERDICT_CAPACITY);
+}
+
 static void advice_on_splitting_is_answered_with_a_measurement(void **state)
 {
     (void)state;
@@ -612,6 +654,8 @@ int main(void)
         cmocka_unit_test(the_size_of_a_segment_is_told_as_the_tensors),
         cmocka_unit_test(a_process_in_a_container_is_known_by_what_fits),
         cmocka_unit_test(rounding_is_never_taken_for_proof),
+        cmocka_unit_test(a_tenth_of_what_is_reserved_cached_is_fragmentation),
+        cmocka_unit_test(a_gibibyte_beside_the_process_is_another_one),
         cmocka_unit_test(advice_on_splitting_is_answered_with_a_measurement),
         cmocka_unit_test(a_message_broken_by_a_terminal_reads_the_same),
         cmocka_unit_test(the_last_of_a_log_is_told_and_all_are_counted_by_rank),

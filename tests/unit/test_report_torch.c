@@ -162,6 +162,33 @@ static void operations_own_what_is_allocated_inside_them(void **state)
     plm_torch_profile_destroy(profile);
 }
 
+/* The kind of a file that says `word` so that it ends behind byte `end`. */
+static plm_torch_file kind_of(const char *word, size_t end)
+{
+    char path[] = "/tmp/plimsoll-kind-XXXXXX";
+    char text[8192];
+    plm_torch_file kind;
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    memset(text, ' ', sizeof text);
+    text[0] = '{';
+    memcpy(text + end - strlen(word), word, strlen(word));
+    assert_int_equal(write(file, text, sizeof text), sizeof text);
+    close(file);
+    assert_ok(plm_torch_file_kind(path, &kind));
+    unlink(path);
+    return kind;
+}
+
+static void what_a_file_is_stands_in_its_first_4096_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(kind_of("\"traceEvents\"", 4096), PLM_TORCH_PROFILE);
+    assert_int_equal(kind_of("\"traceEvents\"", 4097), PLM_TORCH_SNAPSHOT);
+    assert_int_equal(kind_of("\"allocated_bytes", 4096), PLM_TORCH_STATS);
+    assert_int_equal(kind_of("\"allocated_bytes", 4097), PLM_TORCH_SNAPSHOT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +196,7 @@ int main(void)
         cmocka_unit_test(running_text_keeps_to_the_width),
         cmocka_unit_test(reports_without_host_memory_fail_cleanly),
         cmocka_unit_test(a_profile_is_read_whole_or_not_at_all),
+        cmocka_unit_test(what_a_file_is_stands_in_its_first_4096_bytes),
         cmocka_unit_test(operations_own_what_is_allocated_inside_them),
     };
     return run_test_group(tests);

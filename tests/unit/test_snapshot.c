@@ -552,6 +552,38 @@ static void a_file_cut_off_at_any_byte_is_refused(void **state)
     plm__file_unmap(&file);
 }
 
+/* A block of each of `count` pools or streams, the default one among them. */
+static plm_status read_many(bool pools, int count)
+{
+    plm_text text = {0};
+    plm_snapshot *snapshot = NULL;
+    plm__text_add(&text, "{\"segments\":[],\"device_traces\":[[");
+    for (int i = 0; i < count; i++) {
+        plm__text_add(&text, "%s{\"action\":\"alloc\",\"size\":512,", i ? "," : "");
+        plm__text_add(&text, "\"%s\":%s%d%s", pools ? "pool_id" : "stream", pools ? "[0," : "", i,
+                      pools ? "]" : "");
+        plm__text_add(&text, ",\"addr\":%d}", 512 * (i + 1));
+    }
+    plm__text_add(&text, "]]}");
+    assert_ok(plm__text_status(&text));
+    plm_status status =
+        plm_snapshot_read_bytes("a text", text.items, (size_t)text.count, &snapshot);
+    plm_snapshot_destroy(snapshot);
+    plm__text_fini(&text);
+    return status;
+}
+
+static void as_many_pools_and_streams_as_16_bits_tell_apart_are_read(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {"more than 65535 streams", "more than 65535 pools"};
+    for (int pools = 0; pools < 2; pools++) {
+        assert_ok(read_many(pools, UINT16_MAX));
+        assert_int_equal(read_many(pools, UINT16_MAX + 1), PLM_ERROR_UNSUPPORTED);
+        assert_message_has(refused[pools]);
+    }
+}
+
 static void a_damaged_file_never_crashes(void **state)
 {
     (void)state;
@@ -619,6 +651,7 @@ int main(void)
         cmocka_unit_test(every_form_of_a_snapshot_reads_alike),
         cmocka_unit_test(what_is_no_snapshot_is_refused_with_the_reason),
         cmocka_unit_test(a_file_cut_off_at_any_byte_is_refused),
+        cmocka_unit_test(as_many_pools_and_streams_as_16_bits_tell_apart_are_read),
         cmocka_unit_test(a_damaged_file_never_crashes),
         cmocka_unit_test(reading_survives_the_failure_of_every_allocation),
     };
