@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A short front to CMake. `make help` lists what there is.
-.PHONY: all debug check nightly bench install wheel uninstall format help clean
+.PHONY: all debug check nightly mutants bench install wheel uninstall format help clean
 
 PREFIX ?= /usr/local
 
@@ -13,8 +13,11 @@ debug: ## build with the callers' contracts checked: build-debug/
 check: ## every test, also under the sanitizers
 	@scripts/check
 
-nightly: ## the long tests whole, under the sanitizers, and a minute of fuzzing for each target
+nightly: ## the long tests whole, under the sanitizers, the mutants, and a minute of fuzzing for each target
 	@scripts/nightly
+
+mutants: ## changes one constant at a time; a fast test must fail each time
+	@scripts/mutants
 
 bench: all ## the benchmarks, as ratios within one run
 	@scripts/bench

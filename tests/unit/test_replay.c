@@ -262,6 +262,32 @@ static void any_history_is_reproduced_also_when_its_beginning_is_lost(void **sta
         }
 }
 
+/* ---- the state at the start ---- */
+
+/* The allocated peak of a history that begins behind the request for a block and ends behind its
+ * free: what it took is not recorded. */
+static size_t taken_by_held(size_t bytes)
+{
+    plm_pool_grant grant;
+    test_recorder recorder;
+    recorder_begin(&recorder, GIB, "");
+    assert_ok(plm__pool_alloc(recorder.pool, &(plm_pool_request){.bytes = bytes}, &grant));
+    int64_t lost = recorder.events.count;
+    assert_ok(plm__pool_free(recorder.pool, grant.address, NULL));
+    plm_snapshot *snapshot = recorder_snapshot(&recorder, lost);
+    recorder_end(&recorder);
+    plm_replay_result result = replay(snapshot, &(plm_replay_case){.settings = NULL});
+    plm_snapshot_destroy(snapshot);
+    return result.allocated_peak_bytes;
+}
+
+static void a_block_held_at_the_start_takes_a_rest_of_a_mebibyte_and_no_more(void **state)
+{
+    (void)state;
+    assert_int_equal(taken_by_held(19 * MIB), 20 * MIB);
+    assert_int_equal(taken_by_held(19 * MIB - 512), 19 * MIB - 512);
+}
+
 /* ---- settings that are not recorded ---- */
 
 /* The size of shared segments that a recording under 40 MiB, which it does not say, shows. */
@@ -449,6 +475,7 @@ int main(void)
         cmocka_unit_test(other_settings_and_policies_are_measured),
         cmocka_unit_test(expandable_segments_reserve_what_they_did),
         cmocka_unit_test(any_history_is_reproduced_also_when_its_beginning_is_lost),
+        cmocka_unit_test(a_block_held_at_the_start_takes_a_rest_of_a_mebibyte_and_no_more),
         cmocka_unit_test(the_size_of_shared_segments_is_inferred_from_a_request_that_shares_one),
         cmocka_unit_test(a_guess_that_proves_wrong_tells_no_failure_twice),
         cmocka_unit_test(a_trace_that_was_filled_has_the_allocated_peak),
