@@ -200,6 +200,45 @@ static void treatments_are_named_where_they_need_less(void **state)
     plm_advice_destroy(advice);
 }
 
+static void a_treatment_fits_in_exactly_its_peak(void **state)
+{
+    (void)state;
+    shop s;
+    plm_advice *advice = NULL;
+    plm_strategy strategy = closed(4);
+    shop_open(&s, "gpt:layers=2,width=8,heads=1,context=8,vocab=16", 4);
+    assert_ok(plm_advise_treatments(&s.job, &strategy, &s.device.head, 1, &advice));
+    assert_true(advice->alternative_count > 0);
+    size_t peak = advice->alternatives[0].plan.peak_bytes;
+    plm_advice_destroy(advice);
+    for (size_t less = 0; less < 2; less++) {
+        assert_ok(plm_advise_treatments(&s.job, &strategy, &s.device.head, peak - less, &advice));
+        assert_int_equal(advice->alternatives[0].plan.peak_bytes, peak);
+        assert_int_equal(advice->alternatives[0].fits, less == 0);
+        plm_advice_destroy(advice);
+    }
+}
+
+/* "All of these" stands beside the rows that it is made of, where there are two. */
+static void all_treatments_together_are_more_than_one(void **state)
+{
+    (void)state;
+    for (int fixed = 1; fixed <= 2; fixed++) {
+        shop s;
+        plm_advice *advice = NULL;
+        plm_strategy strategy = closed(4);
+        strategy.head_chunks = strategy.mlp_chunks = 0;
+        if (fixed == 1)
+            strategy.recompute = PLM_RECOMPUTE_AUTO;
+        shop_open(&s, "gpt:layers=2,width=8,heads=1,context=8,vocab=16", 4);
+        assert_ok(plm_advise(&s.job, &strategy, &s.device.head, 1, &advice));
+        assert_non_null(treatment(advice, "a micro-batch that the plan chooses"));
+        assert_int_equal(treatment(advice, "all of these, as the plan chooses") != NULL,
+                         fixed == 2);
+        plm_advice_destroy(advice);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +248,8 @@ int main(void)
         cmocka_unit_test(no_mixture_of_two_rungs_that_fits_is_faster_than_the_choice),
         cmocka_unit_test(the_price_of_a_run_that_only_evaluates_is_its_plans_bound),
         cmocka_unit_test(treatments_are_named_where_they_need_less),
+        cmocka_unit_test(a_treatment_fits_in_exactly_its_peak),
+        cmocka_unit_test(all_treatments_together_are_more_than_one),
     };
     return run_test_group(tests);
 }

@@ -69,17 +69,25 @@ losses_gradients_and_parameters_are_the_same_bits_with_and_without_recompute(voi
     }
 }
 
-/* How many statistics of normalisations are made again for gradients in the blocks. */
-static int statistics_made_again(const char *recompute)
+static plm_plan *small_plan(int layers, const char *recompute)
 {
+    char text[64];
     fake_device device = fake_device_make(0, 0);
     plm_model model;
     plm_plan *plan = NULL;
-    assert_ok(plm_model_parse("gpt:layers=2,width=8,heads=2,context=4,vocab=5", &model));
+    snprintf(text, sizeof text, "gpt:layers=%d,width=8,heads=2,context=4,vocab=5", layers);
+    assert_ok(plm_model_parse(text, &model));
     plm_job job = job_of(&model, 1, 4);
     plm_strategy strategy = strategy_of(1, PLM_ATTENTION_FUSED);
     assert_ok(plm_strategy_recompute_parse(&strategy, recompute, &strategy.recompute));
     assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
+    return plan;
+}
+
+/* How many statistics of normalisations are made again for gradients in the blocks. */
+static int statistics_made_again(const char *recompute)
+{
+    plm_plan *plan = small_plan(2, recompute);
     const plm_graph *graph = plan->graph;
     const plm_op_range range = graph->programs[PLM_PROGRAM_FIRST];
     int32_t turn = plm__graph_tensor(graph, graph->loss[PLM_PROGRAM_FIRST])->producer;
@@ -104,6 +112,37 @@ static void mean_and_rstd_are_kept_where_the_normalisation_is_made_again(void **
     assert_int_equal(statistics_made_again("norm"), 0);
     assert_int_equal(statistics_made_again("mlp"), 0);
     assert_int_equal(statistics_made_again("block"), 8);
+}
+
+/* How often a kind runs in FIRST. */
+static int runs_of(int layers, const char *recompute, plm_op_kind kind)
+{
+    plm_plan *plan = small_plan(layers, recompute);
+    const plm_op_range range = plan->graph->programs[PLM_PROGRAM_FIRST];
+    int runs = 0;
+    for (int64_t i = range.begin; i < range.end; i++)
+        runs += plan->graph->ops.items[i].kind == kind;
+    plm_plan_destroy(plan);
+    return runs;
+}
+
+/* A block has four products, of which `mlp` drops the one before the activation function. */
+static void a_rung_makes_its_operations_again_in_every_block_and_no_others(void **state)
+{
+    (void)state;
+    for (int layers = 1; layers <= 3; layers++) {
+        const int head = 1;
+        assert_int_equal(runs_of(layers, "none", PLM_OP_LINEAR), 4 * layers + head);
+        assert_int_equal(runs_of(layers, "act", PLM_OP_LINEAR), 4 * layers + head);
+        assert_int_equal(runs_of(layers, "act", PLM_OP_GELU), 2 * layers);
+        assert_int_equal(runs_of(layers, "act", PLM_OP_LAYER_NORM), 2 * layers + head);
+        assert_int_equal(runs_of(layers, "norm", PLM_OP_LAYER_NORM), 4 * layers + head);
+        assert_int_equal(runs_of(layers, "norm", PLM_OP_LINEAR), 4 * layers + head);
+        assert_int_equal(runs_of(layers, "mlp", PLM_OP_LINEAR), 5 * layers + head);
+        assert_int_equal(runs_of(layers, "mlp", PLM_OP_ATTENTION), layers);
+        assert_int_equal(runs_of(layers, "attention", PLM_OP_ATTENTION), 2 * layers);
+        assert_int_equal(runs_of(layers, "gelu", PLM_OP_GELU), 2 * layers);
+    }
 }
 
 static size_t transient_of(const char *recompute, plm_attention_form attention)
@@ -244,6 +283,7 @@ int main(void)
         cmocka_unit_test(
             losses_gradients_and_parameters_are_the_same_bits_with_and_without_recompute),
         cmocka_unit_test(mean_and_rstd_are_kept_where_the_normalisation_is_made_again),
+        cmocka_unit_test(a_rung_makes_its_operations_again_in_every_block_and_no_others),
         cmocka_unit_test(each_rung_keeps_what_the_ladder_says),
         cmocka_unit_test(attention_that_is_recomputed_is_not_kept_in_any_block),
         cmocka_unit_test(a_name_drops_what_the_operation_makes),

@@ -361,6 +361,29 @@ static void a_request_that_fits_nowhere_fails_with_the_whole_record(void **state
     kit_end(&kit);
 }
 
+/* An empty device: from 10 MiB on a request has a segment of its own, below that only small ones
+ * have, from a page on. */
+static void the_largest_that_would_succeed_is_promised_by_the_segment_that_it_needs(void **state)
+{
+    (void)state;
+    static const size_t cases[][2] = {{12 * MIB - 512, 10 * MIB},
+                                      {10 * MIB, 10 * MIB},
+                                      {10 * MIB - 512, MIB},
+                                      {2 * MIB, MIB},
+                                      {2 * MIB - 512, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pool_kit kit;
+        plm_error error;
+        begin(&kit, cases[i][0], "");
+        kit_refuse(&kit, &(plm_pool_request){.bytes = 20 * MIB});
+        plm_error_get(&error);
+        assert_int_equal(error.oom.largest_free_bytes, cases[i][1]);
+        if (cases[i][1] > 0)
+            kit_take(&kit, cases[i][1]);
+        kit_end(&kit);
+    }
+}
+
 /* PyTorch's known hole: waiting frees a fitting block, but only the driver is asked again. */
 static void a_block_freed_by_the_retry_is_not_searched_for(void **state)
 {
@@ -453,22 +476,44 @@ static void oversize_blocks_are_released_largest_first_until_they_cover(void **s
     kit_end(&kit);
 }
 
-/* Two cached blocks that are a limit of 20 MiB each serve 40 without the last resort, two that are
- * less are not looked at. */
+/* Of three cached blocks of 20 MiB, the limit, two serve 40 without the last resort and the third
+ * stays; blocks that are less are not looked at. */
 static void a_block_of_the_split_size_is_oversize_and_a_smaller_one_is_not(void **state)
 {
     (void)state;
     for (size_t bytes = 18 * MIB; bytes <= 20 * MIB; bytes += 2 * MIB) {
         pool_kit kit;
-        begin(&kit, 70 * MIB, "max_split_size_mb:20");
-        uint64_t one = kit_take(&kit, bytes), two = kit_take(&kit, bytes);
-        kit_give(&kit, one);
-        kit_give(&kit, two);
+        uint64_t blocks[3];
+        bool is_oversize = bytes == 20 * MIB;
+        begin(&kit, 90 * MIB, "max_split_size_mb:20");
+        const plm_pool_stats *stats = plm__pool_statistics(kit.pool);
+        for (int i = 0; i < 3; i++)
+            blocks[i] = kit_take(&kit, bytes);
+        assert_int_equal(stats->oversize_segments.current, is_oversize ? 3 : 0);
+        for (int i = 0; i < 3; i++)
+            kit_give(&kit, blocks[i]);
         kit_take(&kit, 40 * MIB);
-        assert_int_equal(kit_reserved(&kit), 40 * MIB);
-        assert_int_equal(plm__pool_statistics(kit.pool)->num_alloc_retries, bytes < 20 * MIB);
+        assert_int_equal(kit_reserved(&kit), is_oversize ? 60 * MIB : 40 * MIB);
+        assert_int_equal(stats->num_alloc_retries, is_oversize ? 0 : 1);
+        assert_int_equal(stats->oversize_segments.current, is_oversize ? 2 : 1);
         kit_end(&kit);
     }
+}
+
+/* A cached block of 30 MiB is given whole to a request of the limit, and not at all to less. */
+static void a_request_of_the_split_size_gets_its_block_whole(void **state)
+{
+    (void)state;
+    pool_kit kit;
+    begin(&kit, GIB, "max_split_size_mb:20");
+    kit_give(&kit, kit_take(&kit, 30 * MIB));
+    uint64_t less = kit_take(&kit, 20 * MIB - 512);
+    assert_int_equal(kit_reserved(&kit), 50 * MIB);
+    plm_pool_grant grant = kit_grant(&kit, &(plm_pool_request){.bytes = 20 * MIB});
+    assert_int_equal(grant.bytes, 30 * MIB);
+    assert_int_equal(kit_reserved(&kit), 50 * MIB);
+    kit_give(&kit, less);
+    kit_end(&kit);
 }
 
 /* ---- garbage ---- */
@@ -714,12 +759,14 @@ int main(void)
         cmocka_unit_test(a_private_pool_shares_nothing_and_keeps_its_memory_until_released),
         cmocka_unit_test(the_cache_is_given_back_before_a_request_fails),
         cmocka_unit_test(a_request_that_fits_nowhere_fails_with_the_whole_record),
+        cmocka_unit_test(the_largest_that_would_succeed_is_promised_by_the_segment_that_it_needs),
         cmocka_unit_test(a_block_freed_by_the_retry_is_not_searched_for),
         cmocka_unit_test(while_a_graph_is_captured_nothing_is_given_back),
         cmocka_unit_test(a_fraction_refuses_without_asking_the_driver),
         cmocka_unit_test(one_oversize_block_that_covers_the_request_is_released),
         cmocka_unit_test(oversize_blocks_are_released_largest_first_until_they_cover),
         cmocka_unit_test(a_block_of_the_split_size_is_oversize_and_a_smaller_one_is_not),
+        cmocka_unit_test(a_request_of_the_split_size_gets_its_block_whole),
         cmocka_unit_test(garbage_is_collected_above_the_threshold_and_not_at_it),
         cmocka_unit_test(old_garbage_goes_before_the_driver_is_asked),
         cmocka_unit_test(garbage_goes_in_rounds_until_enough_is_reclaimed),

@@ -608,6 +608,39 @@ static void a_twentieth_of_the_peak_kept_is_worth_recompute(void **state)
     }
 }
 
+/* Of so many layers of 2 MiB each two run through torch.utils.checkpoint. */
+static void what_is_kept_below_checkpoint_for_its_greater_part_is_left_alone(void **state)
+{
+    (void)state;
+    for (size_t layers = 3; layers <= 4; layers++) {
+        script to = {.time = 0};
+        make(&to, 0, 2 * MIB, PARAMETER);
+        for (size_t i = 0; i < layers; i++)
+            make(&to, 20 + i, 2 * MIB, i < 2 ? LAYER "," CHECKPOINT : LAYER);
+        make(&to, 30, 512, FRAME("_make_grads", "torch/autograd/__init__.py", 231));
+        for (size_t i = 0; i < layers; i++)
+            drop(&to, 20 + i, 2 * MIB);
+        asked it = ask_script(&to);
+        const plm_checklist_item *check =
+            check_of(&it, PLM_QUESTION_ACTIVATIONS, layers == 4 ? PLM_ANSWER_YES : PLM_ANSWER_NO);
+        assert_int_equal(check->gain_bytes, layers == 4 ? 6 * MIB : 0);
+        end(it);
+    }
+}
+
+static void requests_of_a_mebibyte_are_small_and_larger_ones_are_counted(void **state)
+{
+    (void)state;
+    script to = {.time = 0};
+    make(&to, 0, MIB, "");
+    make(&to, 1, MIB + 1, "");
+    make(&to, 2, 2 * MIB, "");
+    asked it = ask_script(&to);
+    assert_has(check_of(&it, PLM_QUESTION_ALLOCATOR, PLM_ANSWER_YES)->reason,
+               "2 requests above 1 MiB came in 2 sizes");
+    end(it);
+}
+
 static void halves_of_one_size_alone_prove_nothing(void **state)
 {
     (void)state;
@@ -658,6 +691,37 @@ static void a_second_set_may_lack_a_twentieth(void **state)
         end_step(&to);
         asked it = ask_script(&to);
         check_of(&it, PLM_QUESTION_STATE, count == 20 ? PLM_ANSWER_YES : PLM_ANSWER_UNKNOWN);
+        end(it);
+    }
+}
+
+/* Parameters of these sizes, of which the first two have halves in the forward. */
+static asked ask_halves(const size_t *bytes, size_t count, bool step_ends)
+{
+    script to = {.time = 0};
+    for (size_t i = 0; i < count; i++)
+        make(&to, i, bytes[i], PARAMETER);
+    note(&to, "Optimizer.zero_grad#AdamW.zero_grad", "START");
+    for (size_t i = 0; i < 2; i++)
+        make(&to, 10 + i, bytes[i] / 2, LAYER);
+    if (step_ends)
+        end_step(&to);
+    return ask_script(&to);
+}
+
+/* In a whole step half of the bytes, in a part of one half of the sizes. */
+static void halves_of_half_of_the_parameters_prove_fp32(void **state)
+{
+    (void)state;
+    static const size_t by_size[] = {MIB, 3 * MIB, 5 * MIB, 7 * MIB, 9 * MIB};
+    static const size_t by_bytes[] = {MIB, 3 * MIB, 4 * MIB, 512};
+    for (size_t more = 0; more < 2; more++) {
+        plm_answer wanted = more ? PLM_ANSWER_UNKNOWN : PLM_ANSWER_NO;
+        asked it = ask_halves(by_size, 4 + more, false);
+        check_of(&it, PLM_QUESTION_STATE, wanted);
+        end(it);
+        it = ask_halves(by_bytes, 3 + more, true);
+        check_of(&it, PLM_QUESTION_STATE, wanted);
         end(it);
     }
 }
@@ -730,9 +794,12 @@ int main(void)
         cmocka_unit_test(a_hundredth_of_the_peak_is_worth_a_word),
         cmocka_unit_test(gradients_of_half_of_the_parameters_are_told),
         cmocka_unit_test(a_twentieth_of_the_peak_kept_is_worth_recompute),
+        cmocka_unit_test(what_is_kept_below_checkpoint_for_its_greater_part_is_left_alone),
+        cmocka_unit_test(requests_of_a_mebibyte_are_small_and_larger_ones_are_counted),
         cmocka_unit_test(halves_of_one_size_alone_prove_nothing),
         cmocka_unit_test(state_within_5_per_cent_of_twice_the_size_is_twice_the_size),
         cmocka_unit_test(a_second_set_may_lack_a_twentieth),
+        cmocka_unit_test(halves_of_half_of_the_parameters_prove_fp32),
         cmocka_unit_test(state_of_8_bytes_counts_steps_and_more_is_a_moment),
         cmocka_unit_test(any_failing_allocation_leaves_nothing),
     };

@@ -51,7 +51,9 @@ static plm_failure fail_when_full(size_t asked, size_t device_free, size_t capac
 static void what_was_active_before_fits_and_a_byte_more_is_not_proven_to(void **state)
 {
     (void)state;
-    assert_int_equal(fail_in_pieces(400 * MIB, 0, 0).verdict, PLM_VERDICT_FRAGMENTATION);
+    plm_failure failure = fail_in_pieces(400 * MIB, 0, 0);
+    assert_int_equal(failure.verdict, PLM_VERDICT_FRAGMENTATION);
+    assert_non_null(strstr(failure.reason, "were active before"));
     assert_int_equal(fail_in_pieces(400 * MIB + 1, 0, 0).verdict, PLM_VERDICT_CAPACITY);
 }
 
