@@ -265,12 +265,14 @@ static void any_history_is_reproduced_also_when_its_beginning_is_lost(void **sta
 /* ---- the state at the start ---- */
 
 /* The allocated peak of a history that begins behind the request for a block and ends behind its
- * free: what it took is not recorded. */
-static size_t taken_by_held(size_t bytes)
+ * free: what it took is not recorded. A block of `before` bytes was cached when it came. */
+static size_t taken_by_held(const char *settings, size_t before, size_t bytes)
 {
     plm_pool_grant grant;
     test_recorder recorder;
-    recorder_begin(&recorder, GIB, "");
+    recorder_begin(&recorder, GIB, settings);
+    assert_ok(plm__pool_alloc(recorder.pool, &(plm_pool_request){.bytes = before}, &grant));
+    assert_ok(plm__pool_free(recorder.pool, grant.address, NULL));
     assert_ok(plm__pool_alloc(recorder.pool, &(plm_pool_request){.bytes = bytes}, &grant));
     int64_t lost = recorder.events.count;
     assert_ok(plm__pool_free(recorder.pool, grant.address, NULL));
@@ -284,8 +286,11 @@ static size_t taken_by_held(size_t bytes)
 static void a_block_held_at_the_start_takes_a_rest_of_a_mebibyte_and_no_more(void **state)
 {
     (void)state;
-    assert_int_equal(taken_by_held(19 * MIB), 20 * MIB);
-    assert_int_equal(taken_by_held(19 * MIB - 512), 19 * MIB - 512);
+    assert_int_equal(taken_by_held("", 20 * MIB, 19 * MIB), 20 * MIB);
+    assert_int_equal(taken_by_held("", 20 * MIB, 19 * MIB - 512), 19 * MIB - 512);
+    /* A block of the split size is not split, whatever is left of it. */
+    assert_int_equal(taken_by_held("max_split_size_mb:20", 30 * MIB, 20 * MIB), 30 * MIB);
+    assert_int_equal(taken_by_held("max_split_size_mb:21", 20 * MIB, 15 * MIB), 15 * MIB);
 }
 
 /* ---- settings that are not recorded ---- */
