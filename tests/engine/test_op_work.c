@@ -143,7 +143,7 @@ static plm_work work_of(plm_op_kind kind, const work_row *row, plm_op_attr attr,
     plm_graph *graph = NULL;
     plm_strategy strategy = plm_strategy_default();
     plm_op op = {.kind = kind, .attr = attr};
-    op.attr.heads = H;
+    op.attr.heads = op.attr.key_heads = H;
     assert_ok(plm_graph_create(&strategy, &graph));
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
         op.in[i] = tensor_of(graph, row->in[i], real);

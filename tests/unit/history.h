@@ -15,7 +15,6 @@
 #ifndef PLM_TEST_HISTORY_H
 #define PLM_TEST_HISTORY_H
 
-#include "plimsoll/findings.h"
 #include "unit/torch.h"
 
 #define MIB ((size_t)1 << 20)
@@ -34,11 +33,10 @@ typedef struct found {
     plm_findings *findings;
 } found;
 
-static inline found find_in(plm_snapshot *snapshot, size_t capacity)
+static inline found found_in(plm_snapshot *snapshot, size_t capacity)
 {
     found it = {snapshot, NULL};
-    assert_ok(plm_findings_create(snapshot, 0, &(plm_findings_options){.capacity_bytes = capacity},
-                                  &it.findings));
+    assert_ok(find_in(snapshot, (plm_findings_options){.capacity_bytes = capacity}, &it.findings));
     return it;
 }
 
@@ -114,7 +112,7 @@ static inline plm_snapshot *history_end(history *h)
 
 static inline found history_find(history *h, size_t capacity)
 {
-    return find_in(history_end(h), capacity);
+    return found_in(history_end(h), capacity);
 }
 
 #endif

@@ -298,7 +298,6 @@ static void a_block_held_at_the_start_takes_a_rest_of_a_mebibyte_and_no_more(voi
 /* The size of shared segments that a recording under 40 MiB, which it does not say, shows. */
 static size_t inferred_segment(size_t before, size_t bytes)
 {
-    int64_t count;
     plm_pool_grant grant;
     test_recorder recorder;
     recorder_begin(&recorder, GIB, "large_segment_size_mb:40");
@@ -308,8 +307,7 @@ static size_t inferred_segment(size_t before, size_t bytes)
     recorder.settings.large_segment_bytes = PLM_POOL_SEGMENT_BYTES;
     plm_snapshot *snapshot = recorder_snapshot(&recorder, 0);
     recorder_end(&recorder);
-    plm_pool_settings settings =
-        plm__replay_recorded_settings(snapshot, plm_snapshot_devices(snapshot, &count));
+    plm_pool_settings settings = plm__replay_recorded_settings(first_device(snapshot));
     plm_snapshot_destroy(snapshot);
     return settings.large_segment_bytes;
 }

@@ -23,7 +23,7 @@ static plm_failure fail_in_pieces(size_t asked, size_t device_free, size_t capac
         history_give(&h, blocks[i].address * MIB, blocks[i].bytes * MIB);
     history_fail(&h, asked, device_free);
     found it = history_find(&h, capacity);
-    assert_true(it.findings->is_replayed);
+    assert_true(it.findings->replayed.is_replayed);
     assert_int_equal(it.findings->failure_count, 1);
     plm_failure failure = it.findings->failures[0];
     assert_int_equal(failure.then.reserved_bytes, 1000 * MIB);
@@ -53,7 +53,7 @@ static void what_was_active_before_fits_and_a_byte_more_is_not_proven_to(void **
     (void)state;
     plm_failure failure = fail_in_pieces(400 * MIB, 0, 0);
     assert_int_equal(failure.verdict, PLM_VERDICT_FRAGMENTATION);
-    assert_non_null(strstr(failure.reason, "were active before"));
+    assert_non_null(strstr(failure.reason, "the peak of what was in use before"));
     assert_int_equal(fail_in_pieces(400 * MIB + 1, 0, 0).verdict, PLM_VERDICT_CAPACITY);
 }
 
@@ -186,7 +186,7 @@ static plm_verdict waiting(size_t bytes)
              "\"size\":%zu,\"requested_size\":%zu,\"state\":\"active_allocated\"}]}],"
              "\"device_traces\":[[]]}",
              bytes, bytes, 2097152 + bytes, 104857600 - bytes, 104857600 - bytes);
-    found it = find_in(read_json(text), 0);
+    found it = found_in(read_json(text), 0);
     plm_verdict verdict = it.findings->verdict;
     found_end(it);
     return verdict;
