@@ -20,7 +20,7 @@ def begin():
     refusal.check_platform()
     wanted = settings.read()
     writes.begin(wanted)
-    trackers.begin()
+    trackers.begin(wanted)
     savers.begin()
     refusal.begin()
     imports.after("torch", lambda torch: recording.attach(torch, wanted))
