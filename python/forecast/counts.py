@@ -32,6 +32,23 @@ def run(func, args, kwargs, counts):
         _library.plm_phantom_counts(None, 0)
 
 
+def in_backward(node, counts):
+    """The backward of x[mask] and of x[mask] = y counts the mask again, in a thread of PyTorch's:
+    the stand-in is told there, right before the node runs."""
+    if node is None or "Index" not in node.name():
+        return
+    reads = (counts * COUNTS_MAX)[:COUNTS_MAX]
+
+    def before(_):
+        _library.plm_phantom_counts((ctypes.c_int64 * len(reads))(*reads), len(reads))
+
+    def after(*_):
+        _library.plm_phantom_counts(None, 0)
+
+    node.register_prehook(before)
+    node.register_hook(after)
+
+
 def _host(tensor, worth):
     return memory.host(tensor, worth)
 

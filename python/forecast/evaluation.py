@@ -8,10 +8,15 @@ Few scripts evaluate within the first steps. When these are done and the loop dr
 DataLoader, that loader ends early, as if the data had been few: the script goes on to what follows
 its epoch. The forecast ends when the script does, draws from that loader again, has trained on, or
 has had its time. A loop without a loader gives no such handle; there the forecast ends at once.
+
+Lightning and transformers' Trainer evaluate after a number of batches of their own; that number is
+lowered to the steps asked for.
 """
 import os
 import threading
 import weakref
+
+from . import imports
 
 SECONDS_MAX = 30  # for what follows the steps; an evaluation's peak comes in its first batches
 EXTRA_STEPS_MAX = 2  # batches that a library had drawn ahead
@@ -28,6 +33,11 @@ class Evaluation:
         self.drawn = None  # the iterator that a batch came from since the last step
         self.ended = None  # the one that ends early
         self.extra_steps = 0
+
+        for name in ("lightning.pytorch", "pytorch_lightning"):
+            imports.after(name + ".loops.evaluation_loop", self._watch_lightning)
+            imports.after(name + ".trainer.trainer", self._hurry_lightning)
+        imports.after("transformers.trainer", self._hurry_trainer)
 
     def begin(self):
         self._watch_modes()
@@ -72,6 +82,46 @@ class Evaluation:
         """An optimizer made a step: this was no evaluation."""
         self.running = False
         self.recording.peaks.drop("evaluation")
+
+    # Libraries that evaluate in their own time.
+
+    def _watch_lightning(self, module):
+        """Its loop puts each part's mode back by hand, without a call of train()."""
+        run = module._EvaluationLoop.run
+
+        def watched(loop):
+            if not self.recording.peaks or self.recording.ended:
+                return run(loop)
+            self.open()
+            try:
+                return run(loop)
+            finally:
+                self.close()
+
+        module._EvaluationLoop.run = watched
+
+    def _hurry_lightning(self, module):
+        fit = module.Trainer.fit
+
+        def hurried(trainer, *args, **kwargs):
+            if self.recording.wanted.stop and trainer.limit_train_batches == 1.0:
+                trainer.limit_train_batches = (
+                    self.recording.wanted.steps * trainer.accumulate_grad_batches)
+            return fit(trainer, *args, **kwargs)
+
+        module.Trainer.fit = hurried
+
+    def _hurry_trainer(self, module):
+        train, steps = module.Trainer.train, self.recording.wanted.steps
+
+        def hurried(trainer, *args, **kwargs):
+            told = trainer.args
+            if self.recording.wanted.stop and (told.eval_steps or 0) > steps and (
+                    getattr(told.eval_strategy, "value", told.eval_strategy) == "steps"):
+                told.eval_steps = steps
+            return train(trainer, *args, **kwargs)
+
+        module.Trainer.train = hurried
 
     # Coming to the evaluation.
 

@@ -31,6 +31,7 @@ _EMPTY = frozenset(("empty", "empty_like", "new_empty", "empty_strided", "new_em
 _CONSTANT = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
 _FINITE = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
 _OVERWRITING = frozenset(("fill_", "zero_", "copy_"))
+_INDEXING = frozenset(("__getitem__", "__setitem__", "index_put_", "index_put"))
 _SCALER = frozenset(("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"))
 _NOT_IN_PLACE = frozenset(("__invert__", "__index__", "__int__", "__init__", "__iter__"))
 
@@ -170,7 +171,7 @@ def _compute(name, func, args, kwargs, out):
 
 def _give_up(out):
     """The result's numbers are unknown. Indices must still lie within bounds."""
-    if out.dtype in memory.INTEGERS and memory.fits(out):
+    if out.dtype in memory.INTEGERS and out.numel() <= memory.FLOATS_MAX:
         memory.alias(out).zero_()
     memory.mark(out, memory.UNKNOWN)
 
@@ -335,6 +336,9 @@ def _counted(name, func, args, kwargs):
         out = func(*args, **kwargs)
     else:
         out = counts.run(func, args, kwargs, reads)
+        if name in _INDEXING:
+            made = out if isinstance(out, _torch.Tensor) else args[0]
+            counts.in_backward(made.grad_fn, reads)
     with _torch._C.DisableTorchFunction():
         if name == "__setitem__":
             _settle_set(func, args)
@@ -372,7 +376,15 @@ def _attend(name, func, args, kwargs):
     return func(*args, **kwargs)
 
 
-_SPECIAL = {"item": _item, "tolist": _tolist, "__bool__": _truth, "__int__": _number,
+def _left_aligned(name, func, args, kwargs):
+    """The sizes of nested tensors are counted by a kernel and copied as a whole; the padded way is
+    taken instead, as for a mask that is not left aligned."""
+    unknown.warn("a nested tensor would be made of a padding mask; the padded form is forecast, "
+                 "which takes more")
+    return False
+
+
+_SPECIAL = {"_nested_tensor_from_mask_left_aligned": _left_aligned, "item": _item, "tolist": _tolist, "__bool__": _truth, "__int__": _number,
             "__float__": _number, "__index__": _number, "__repr__": _text, "__str__": _text,
             "__format__": _text, "scaled_dot_product_attention": _attend}
 _SPECIAL.update(dict.fromkeys(counts.KINDS, _counted))
