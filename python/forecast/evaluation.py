@@ -38,10 +38,8 @@ class Evaluation:
             imports.after(name + ".loops.evaluation_loop", self._watch_lightning)
             imports.after(name + ".trainer.trainer", self._hurry_lightning)
         imports.after("transformers.trainer", self._hurry_trainer)
-
-    def begin(self):
+        imports.after("torch.utils.data.dataloader", self._watch_loaders)
         self._watch_modes()
-        self._watch_loaders()
 
     # Phases.
 
@@ -57,7 +55,7 @@ class Evaluation:
                 return train(model, mode)
             finally:
                 self.depth -= 1
-                if outermost and not self.recording.ended:
+                if outermost and self.recording.peaks and not self.recording.ended:
                     self.close() if mode else self.open()
 
         module.train = watched
@@ -125,10 +123,9 @@ class Evaluation:
 
     # Coming to the evaluation.
 
-    def _watch_loaders(self):
-        data = self.recording.torch.utils.data
-        iterator = data.dataloader._BaseDataLoaderIter
-        draw, create = iterator.__next__, data.DataLoader.__iter__
+    def _watch_loaders(self, module):
+        iterator = module._BaseDataLoaderIter
+        draw, create = iterator.__next__, module.DataLoader.__iter__
 
         def drawn(one):
             if self.recording.ended or os.getpid() != self.recording.pid:
@@ -147,7 +144,7 @@ class Evaluation:
             return one
 
         iterator.__next__ = drawn
-        data.DataLoader.__iter__ = created
+        module.DataLoader.__iter__ = created
 
     def after_step(self):
         self.forget()

@@ -57,7 +57,6 @@ class Recording:
         optimizer.register_optimizer_step_pre_hook(self.before_step)
         optimizer.register_optimizer_step_post_hook(self.after_step)
         self.torch._C._cuda_attach_out_of_memory_observer(self.on_oom)
-        self.evaluation.begin()
         _at_exit(self.at_exit)
         hook = sys.excepthook
 
@@ -115,6 +114,9 @@ class Recording:
             self.ended = True
             return
         if self.evaluation.ending:  # a loader that ended early; the steps were done
+            if not isinstance(error, StopIteration):
+                words.say("what follows the steps is not forecast (%s): %s"
+                          % (words.trace_line(trace), words.why(error)))
             self.end_by_steps()
         if _is_oom(self.torch, error):
             self.finish("out_of_memory", words.why(error), words.trace_line(trace))
@@ -191,6 +193,7 @@ def _at_exit(function):
 def attach(torch, wanted):
     """torch has been imported."""
     refusal.check_torch(torch)
+    refusal.check_stand_in()
     recording = Recording(torch, wanted)
     refusal.on_refused(lambda text: recording.finish("refused", text, words.line()))
     values.begin(torch)

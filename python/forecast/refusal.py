@@ -4,6 +4,7 @@
 Libraries with kernels of their own are refused when they are used, not when they are imported:
 other packages import them only because they are there.
 """
+import ctypes
 import platform
 
 from . import imports, words
@@ -61,6 +62,13 @@ def check_torch(torch):
     if all(part.isdigit() for part in numbers) and tuple(map(int, numbers)) < TORCH_MIN:
         refuse("wanted PyTorch %d.%d or newer, found %s; pip install -U torch"
                % (TORCH_MIN + (version,)))
+
+
+def check_stand_in():
+    """The loader forgets LD_PRELOAD for programs of other rights, and launchers may clear it."""
+    if not hasattr(ctypes.CDLL(None), "plm_phantom_counts"):
+        refuse("wanted the library that stands in for the GPU in this process, found none: "
+               "something between the command and Python dropped LD_PRELOAD; run Python directly")
 
 
 def begin():

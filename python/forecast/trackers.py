@@ -88,7 +88,7 @@ def _switch_off(module, name, given):
 def _keep_at_home(module):
     def leave_out(name):
         def call(*args, **kwargs):
-            writes.note("huggingface_hub.%s(%s)" % (name, kwargs.get("repo_id", "")))
+            writes.note_text("huggingface_hub.%s(%s)" % (name, kwargs.get("repo_id", "")))
             return Nothing()
 
         return call

@@ -50,15 +50,23 @@ _mirror = None
 
 def note(path, removed=False):
     """Keeps in mind, once, that the script would have written or removed this file."""
+    note_text(("removed " if removed else "") + _near(path))
+
+
+def note_text(text):
+    if text not in _seen and len(skipped) < SKIPPED_MAX:
+        _seen.add(text)
+        skipped.append(text)
+
+
+def _near(path):
+    """A path below the current folder, from there."""
     try:
         path = os.path.abspath(os.fsdecode(path))
         near = os.path.relpath(path)
     except (OSError, TypeError, ValueError):
-        near = path = str(path)
-    text = ("removed " if removed else "") + (path if near.startswith(os.pardir) else near)
-    if text not in _seen and len(skipped) < SKIPPED_MAX:
-        _seen.add(text)
-        skipped.append(text)
+        return str(path)
+    return path if near.startswith(os.pardir) else near
 
 
 def is_mirrored():
@@ -397,7 +405,8 @@ def _changing(mirror):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
         if not flags & os.O_CREAT and not mirror.is_there(name):
             raise _missing(name)
-        return plain.os_open(mirror.for_writing(name, keep=not flags & os.O_TRUNC), flags, mode)
+        place = mirror.for_writing(name, keep=not flags & os.O_TRUNC)
+        return plain.os_open(place, flags | os.O_CREAT, mode)
 
     def one(function, mirrored):
         def call(path, *args, **kwargs):
