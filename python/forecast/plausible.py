@@ -15,6 +15,9 @@ STRIDE = 7919  # a prime: neighbours get different words
 RANDOM = frozenset(("rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
                     "randperm", "normal", "bernoulli", "normal_", "uniform_", "random_",
                     "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"))
+# Random in their result, with numbers of their own as input.
+DRAWN = frozenset(("multinomial", "poisson", "binomial", "feature_dropout", "alpha_dropout", "rrelu",
+                   "gumbel_softmax", "_standard_gamma", "_sample_dirichlet"))
 # name -> does the result come with the values, as (values, indices)?
 INDICES = {"argmax": False, "argmin": False, "argsort": False, "multinomial": False, "topk": True,
            "sort": True, "max": True, "min": True, "kthvalue": True, "median": True, "mode": True,

@@ -140,7 +140,8 @@ def _fill(name, func, args, kwargs, out):
     elif name in _CONSTANT:
         memory.alias(out).fill_(_CONSTANT[name])
         memory.mark(out, memory.KNOWN)
-    elif name in plausible.RANDOM:
+    elif name in plausible.RANDOM or (
+            name in plausible.DRAWN and memory.worst(args) != memory.UNKNOWN):
         plausible.draw(func, args, kwargs, out)
     elif name in plausible.INDICES and memory.worst(args) == memory.UNKNOWN:
         plausible.spread(name, args[0], args, kwargs, out)

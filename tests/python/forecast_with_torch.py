@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: MIT
+"""A forecast's files with a real PyTorch and the library that stands in for the GPU: what small
+tensors hold, what shapes depend on, what first values are, and the measured rows.
+
+usage: forecast_with_torch.py LIBRARY [--rows FOLDER] [--save TABLE.json] [unittest's words]
+
+LIBRARY   the stand-in, libplimsoll_phantom.so
+--rows    the folder with the scripts and their measured peaks (NAME.py, NAME.json); the scripts of
+          transformers run when that is there
+--save    writes the rows' errors, by version of PyTorch
+
+The Python that runs this file must have PyTorch for CUDA; no GPU is needed. The nightly runs it once
+for each version of PyTorch.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FORECAST = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python", "forecast")
+DEVICE = {"name": "NVIDIA H200", "memory_bytes": 150109880320, "context_bytes": 0,
+          "multiprocessors": 132, "capability": 90, "threads_per_multiprocessor": 2048,
+          "blocks_per_multiprocessor": 32, "shared_bytes_per_multiprocessor": 233472,
+          "shared_bytes_per_block_optin": 232448, "registers_per_multiprocessor": 65536,
+          "l2_bytes": 62914560, "clock_khz": 1980000, "memory_clock_khz": 3201000,
+          "bus_bits": 6144, "devices": 1, "driver": 13000}
+
+# name, arguments, steps, does it need transformers?
+ROWS = (("own_gpt", "own_gpt.py", [], 4, False),
+        ("own_gpt_plain_fp16", "own_gpt.py", ["--plain", "--batch", "4", "--dtype", "float16",
+                                              "--accumulate", "2", "--dropout", "0.1"], 4, False),
+        ("lstm_lm", "lstm_lm.py", [], 5, False),
+        ("hf_bert_mlm", "hf_bert_mlm.py", [], 6, True),
+        ("hf_llama_checkpointed", "hf_llama_checkpointed.py", [], 4, True),
+        ("hf_trainer_gpt2", "hf_trainer_gpt2.py", [], 6, True))
+EXACT = "2.11"  # the version that the rows were measured with
+
+options = {}
+
+
+class WithTorch(unittest.TestCase):
+    def setUp(self):
+        self.place = os.path.realpath(tempfile.mkdtemp(prefix="plimsoll-test-"))
+        self.addCleanup(shutil.rmtree, self.place, True)
+        self.out = os.path.join(self.place, "out")
+        os.mkdir(self.out)
+        os.mkdir(os.path.join(self.place, "lib"))
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            os.symlink(options["library"], os.path.join(self.place, "lib", name))
+
+    def environment(self, steps, harmless, stop, devices):
+        with open(os.path.join(self.place, "device"), "w") as file:
+            file.writelines("%s %s\n" % one for one in dict(DEVICE, devices=devices).items())
+        with open(os.path.join(self.place, "settings.json"), "w") as file:
+            json.dump({"steps": steps, "out": self.out, "harmless": harmless, "stop": stop}, file)
+        caches = {name: os.path.join(self.place, name.lower()) for name in (
+            "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_SIZE"))}
+        return dict(kept, LD_PRELOAD=options["preload"], PYTHONPATH=FORECAST,
+                    LD_LIBRARY_PATH=os.path.join(self.place, "lib"),
+                    PLIMSOLL_PHANTOM=os.path.join(self.place, "device"),
+                    PLIMSOLL_FORECAST=os.path.join(self.place, "settings.json"), **caches)
+
+    def run_file(self, words, steps=3, harmless="overlay", stop=True, devices=1):
+        done = subprocess.run([sys.executable] + words, cwd=self.place, stdout=subprocess.PIPE,
+                              env=self.environment(steps, harmless, stop, devices),
+                              stderr=subprocess.PIPE, universal_newlines=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def script(self, text, **more):
+        with open(os.path.join(self.place, "train.py"), "w") as file:
+            file.write("import torch\nimport torch.nn as nn\n" + text)
+        return self.run_file(["train.py"], **more)
+
+    def answer(self, rank=0):
+        with open(os.path.join(self.out, "rank%d.json" % rank)) as file:
+            return json.load(file)
+
+    def warned(self):
+        return [int(one["line"].split(":")[1]) for one in self.answer()["warnings"]]
+
+
+class Values(WithTorch):
+    """Small results hold what the card would hold."""
+
+    def test_integers_and_flags_are_computed(self):
+        self.script("x = torch.arange(10).cuda()\nassert x.sum().item() == 45\n"
+                    "assert ((x > 3) & (x % 2 == 0)).tolist() == [False] * 4 + [True, False] * 3\n"
+                    "y = x.clone(); y += 5; y[2] = -1; assert y.min().item() == -1\n"
+                    "assert torch.full((3,), 7, device='cuda').sum().item() == 21\n"
+                    "assert bool((torch.ones(4, device='cuda') == 1).all())\n"
+                    "assert torch.tensor([1.5], device='cuda').item() == 1.5\n"
+                    "assert x.float().mean().item() == 4.5 and int(x.max()) == 9\n"
+                    "assert x.view(2, 5).to(torch.bool).all(1).tolist() == [False, True]\n"
+                    "assert torch.cat([x, x]).unique().numel() == 10\n"
+                    "assert [v.item() for v in torch.max(x.view(2, 5), 1)[1]] == [4, 4]\n")
+        self.assertEqual(self.answer()["warnings"], [])
+
+    def test_large_constants_are_known_as_a_whole(self):
+        self.script("m = torch.ones(64, 1 << 20, dtype=torch.bool, device='cuda')\n"
+                    "assert m.all().item() and m[3:].any().item()\n")
+        self.assertEqual(self.answer()["warnings"], [])
+
+    def test_a_value_that_a_kernel_would_write_over_is_unknown(self):
+        self.script("x = torch.ones(4, device='cuda')\nw = torch.randn(4, 4, device='cuda')\n"
+                    "torch.mv(w, w[0], out=x)\nif x.sum() > 3: pass\n")
+        self.assertEqual(self.warned(), [6])
+
+    def test_a_new_tensor_at_the_place_of_a_known_one_is_unknown(self):
+        self.script("x = torch.ones(8, device='cuda')\nat = x.data_ptr()\ndel x\n"
+                    "w = torch.randn(300, 300, device='cuda')\ny = (w @ w)[0, :8].clone()\n"
+                    "if y.sum().item() > 3: pass\n")
+        self.assertEqual(self.warned(), [8])
+
+    def test_losses_are_finite_and_decisions_on_them_are_told(self):
+        got = self.script("net = nn.Linear(64, 64).cuda()\n"
+                          "loss = net(torch.randn(8, 64, device='cuda')).pow(2).mean()\n"
+                          "assert not torch.isnan(loss) and torch.isfinite(loss).item()\n"
+                          "print(loss.item(), float(loss), f'{loss:.2f}')\n"
+                          "if loss.item() < 9: pass\nif loss < 9: pass\n"
+                          "if loss.detach().cpu() < 9: pass\n")
+        self.assertEqual(self.warned(), [7, 8, 9])
+        self.assertEqual(got.stdout.split()[0], "1.0")
+
+    def test_random_results_lie_in_their_bounds_and_leave_the_scripts_generator_alone(self):
+        got = self.script(
+            "torch.manual_seed(3)\nr = torch.randint(5, 9, (1000,), device='cuda')\n"
+            "assert 5 <= min(r.tolist()) and max(r.tolist()) <= 8\n"
+            "p = torch.multinomial(torch.ones(4, 50, device='cuda'), 3)\n"
+            "assert all(0 <= i < 50 for row in p.tolist() for i in row)\n"
+            "keep = torch.rand(4000, device='cuda') < 0.25\n"
+            "assert 800 < int(keep.sum()) < 1200\nprint(torch.rand(1).item())\n")
+        self.assertEqual(got.stdout, self.script("torch.manual_seed(3)\nprint(torch.rand(1).item())\n"
+                                                 "torch.zeros(1).cuda()\n").stdout)
+
+    def test_experts_are_chosen_evenly(self):
+        self.script("w = torch.randn(512, 64, device='cuda')\n"
+                    "chosen = torch.topk((w @ torch.randn(64, 8, device='cuda')).softmax(-1), 2)[1]\n"
+                    "for e in range(8):\n    rows, _ = torch.where(chosen == e)\n"
+                    "    assert rows.numel() == 128, rows.numel()\n")
+        self.assertEqual(self.warned(), [6])
+
+    def test_drawn_words_do_not_end_a_text(self):
+        self.script("logits = torch.randn(2, 50000, device='cuda') @ torch.randn(50000, 50000, device='cuda')\n"
+                    "for _ in range(3):\n    word = logits.argmax(-1)\n"
+                    "    if (word == 2).all(): raise SystemExit('ended')\n")
+        self.assertEqual(self.warned(), [6])
+
+    def test_no_infinite_gradient_is_found(self):
+        self.script("net = nn.Linear(64, 64).cuda(); opt = torch.optim.SGD(net.parameters(), 0.1)\n"
+                    "scaler = torch.amp.GradScaler('cuda')\n"
+                    "for i in range(3):\n    scaler.scale(net(torch.randn(8, 64, device='cuda')).sum()).backward()\n"
+                    "    scaler.step(opt); scaler.update(); assert scaler.get_scale() == 65536\n", steps=9)
+        self.assertEqual(len(self.answer()["steps"]), 3)
+        self.assertEqual(self.answer()["warnings"], [])
+        self.assertEqual(self.answer()["ranges"][0]["what"], "fp16: first updates skipped")
+
+    def test_modes_of_pytorch_go_on_working(self):
+        self.script("torch.set_default_device('cuda')\nx = torch.arange(5)\n"
+                    "assert x.is_cuda and x.sum().item() == 10\n"
+                    "y = torch.func.vmap(lambda a: a * 2)(torch.ones(3, 2))\nassert y.shape == (3, 2)\n"
+                    "with torch.device('cpu'): assert torch.ones(2).device.type == 'cpu'\n")
+
+
+class Counts(WithTorch):
+    """Shapes that depend on data."""
+
+    BEGIN = "m = (torch.arange(100) % 3 == 0).cuda()\nx = torch.randn(100, 8, device='cuda')\n"
+
+    def test_known_masks_give_true_shapes(self):
+        self.script(self.BEGIN + (
+            "assert x[m].shape == (34, 8) and m.nonzero().shape == (34, 1)\n"
+            "assert m.nonzero(as_tuple=True)[0].tolist() == list(range(0, 100, 3))\n"
+            "assert torch.masked_select(x, m[:, None]).shape == (272,)\n"
+            "assert torch.where(m)[0].tolist()[:3] == [0, 3, 6]\n"
+            "v, inverse, counts = torch.arange(60).cuda().remainder(7).unique(return_inverse=True, return_counts=True)\n"
+            "assert v.tolist() == list(range(7)) and counts.tolist() == [9] * 4 + [8] * 3\n"
+            "assert inverse.tolist()[:9] == [0, 1, 2, 3, 4, 5, 6, 0, 1]\n"
+            "assert torch.unique_consecutive(torch.tensor([1, 1, 2]).cuda()).tolist() == [1, 2]\n"
+            "assert torch.bincount(torch.tensor([1, 1, 4]).cuda()).tolist() == [0, 2, 0, 0, 1]\n"
+            "r = torch.tensor([200, 0, 312]).cuda()\n"
+            "assert torch.repeat_interleave(torch.arange(3).cuda(), r).shape == (512,)\n"
+            "assert torch.repeat_interleave(r).shape == (512,)\n"
+            "assert torch.equal(r, r) and not torch.equal(r, r + 1)\n"
+            "assert nn.functional.one_hot(torch.tensor([1, 4]).cuda()).shape == (2, 5)\n"
+            "x[m] = 0.; assert x.shape == (100, 8)\n"))
+        self.assertEqual(self.answer()["warnings"], [])
+
+    def test_the_backward_counts_the_mask_again(self):
+        self.script(self.BEGIN + "w = nn.Parameter(x.clone())\n(w * 2)[m].sum().backward()\n"
+                    "assert w.grad.shape == (100, 8)\n"
+                    "y = w * 2; y[m] = w[:34] * 3; y.sum().backward()\n")
+
+    def test_of_unknown_numbers_every_element_is_counted_and_told(self):
+        self.script(self.BEGIN + "u = (x @ x.T) > 0\nassert x[u[0]].shape == (100, 8)\n"
+                    "assert u.nonzero().shape == (10000, 2)\n")
+        self.assertEqual(self.warned(), [6, 7])
+
+
+class FirstValues(WithTorch):
+    def test_later_random_numbers_are_those_of_a_real_run(self):
+        make = ("torch.manual_seed(5)\n"
+                "a = nn.Linear(700, 300); b = nn.Embedding(1000, 77)\n"
+                "nn.init.trunc_normal_(a.weight); nn.init.xavier_normal_(b.weight)\n"
+                "c = torch.empty(70001).normal_(); d = torch.empty(300, 300, dtype=torch.float64).uniform_()\n"
+                "e = torch.empty(66000, dtype=torch.bfloat16).normal_(); f = torch.randn(5000, 1001)\n"
+                "print(torch.rand(4).tolist(), torch.randn(20).tolist())\n")
+        real = subprocess.run([sys.executable, "-c", "import torch\nimport torch.nn as nn\n" + make],
+                              stdout=subprocess.PIPE, universal_newlines=True, check=True)
+        self.assertEqual(self.script(make).stdout, real.stdout)
+
+    def test_weights_of_a_large_model_on_the_cpu_touch_no_pages(self):
+        self.script("import resource\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+                    "net = nn.Sequential(*[nn.Linear(8192, 8192) for _ in range(16)])\n"
+                    "net = net.to(torch.bfloat16).cuda(); torch.randn(20000, 10000)\n"
+                    "grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before\n"
+                    "assert grown < 300 * 1024, grown\n"
+                    "assert torch.cuda.memory_allocated() == 16 * (8192 * 8192 * 2 + 16384)\n")
+
+    def test_small_tensors_and_integers_on_the_cpu_keep_their_numbers(self):
+        self.script("assert torch.ones(65536).sum().item() == 65536\n"
+                    "x = torch.empty(65536).fill_(2); assert x.mean().item() == 2\n"
+                    "n = torch.zeros(1 << 20, dtype=torch.int64).fill_(3); assert n.sum().item() == 3 << 20\n"
+                    "d = torch.tensor([1.0]).expand(70000).clone(); d.mul_(3); assert d.mean().item() == 3\n")
+
+
+class Checkpoints(WithTorch):
+    def test_a_checkpoint_can_be_loaded_again_and_takes_its_memory(self):
+        got = self.script(
+            "import os\nnet = nn.Linear(2000, 2000).cuda(); opt = torch.optim.AdamW(net.parameters())\n"
+            "net(torch.randn(4, 2000, device='cuda')).sum().backward(); opt.step()\n"
+            "torch.save({'net': net.state_dict(), 'opt': opt.state_dict(), 'tied': [net.weight] * 2, 'step': 5}, 'c.pt')\n"
+            "assert os.path.getsize('c.pt') < 100000\n"
+            "def asked(): return torch.cuda.memory_stats()['requested_bytes.all.current']\n"
+            "before = asked()\ngot = torch.load('c.pt', map_location='cuda')\n"
+            "assert asked() - before == 3 * (16000000 + 8000) + 2 * 4, asked() - before\n"
+            "assert got['step'] == 5 and got['tied'][0].data_ptr() == got['tied'][1].data_ptr()\n"
+            "got = torch.load('c.pt', map_location='cpu', weights_only=True)\n"
+            "net.load_state_dict(got['net']); opt.load_state_dict(got['opt'])\n"
+            "assert got['net']['bias'].device.type == 'cpu'\n", harmless="hooks")
+        self.assertEqual(got.stdout, "")
+        self.assertEqual(self.answer()["skipped_writes"], ["c.pt"])
+        self.assertNotIn("c.pt", os.listdir(self.place))
+
+    def test_pickling_and_small_buffers_work_as_before(self):
+        self.script("import io, pickle\nx = pickle.loads(pickle.dumps(torch.arange(3))); assert x.tolist() == [0, 1, 2]\n"
+                    "b = io.BytesIO(); torch.save(nn.Linear(2, 2), b); b.seek(0)\n"
+                    "assert torch.load(b, weights_only=False).weight.shape == (2, 2)\n")
+
+
+class Own(WithTorch):
+    """PyTorch's own ways are not changed by our being there."""
+
+    def test_compiled_functions_run_without_our_mode(self):
+        self.script("from torch.overrides import _get_current_function_mode_stack as stack\nseen = []\n"
+                    "def backend(graph, inputs):\n    seen.append(len(stack())); return graph.forward\n"
+                    "@torch.compile(backend=backend, fullgraph=True)\ndef f(x):\n    return x * 2 + 1\n"
+                    "f(torch.ones(3, device='cuda'))\n"
+                    "net = torch.compile(nn.Linear(3, 3).cuda(), backend=backend, fullgraph=True)\n"
+                    "net(torch.ones(3, device='cuda'))\nassert seen == [0, 0] and len(stack()) == 1, seen\n")
+
+    def test_the_encoders_fast_path_in_evaluation_is_taken(self):
+        script = ("net = nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True), 2).cuda().eval()\n"
+                  "calls = []\nreal = torch._transformer_encoder_layer_fwd\n"
+                  "torch._transformer_encoder_layer_fwd = lambda *a: calls.append(1) or real(*a)\n"
+                  "with torch.no_grad(): net(torch.randn(8, 64, 256, device='cuda'))\nassert len(calls) == 2\n")
+        self.script(script)
+
+    def test_a_graph_of_the_gpu_is_captured_and_replayed(self):
+        self.script("x = torch.randn(64, 64, device='cuda')\ns = torch.cuda.Stream()\n"
+                    "with torch.cuda.stream(s): (x @ x).sum()\ng = torch.cuda.CUDAGraph()\n"
+                    "with torch.cuda.graph(g): y = (x @ x).sum()\ng.replay(); y.item()\n")
+
+
+class Rows(WithTorch):
+    """The measured rows: to the byte with the version that they were measured with; with others the
+    differences are those of PyTorch, and the table keeps them."""
+
+    def row(self, name, script, arguments, steps):
+        with open(os.path.join(options["rows"], name + ".json")) as file:
+            truth = json.load(file)
+        self.run_file([os.path.join(options["rows"], script)] + arguments, steps=steps)
+        answer = self.answer()
+        errors = [[got["allocated_bytes"] - true["allocated"], got["reserved_bytes"] - true["reserved"]]
+                  for got, true in zip(answer["steps"], truth["steps"])]
+        options["table"].setdefault(answer["torch"], {})[name] = {
+            "steps": [[one["allocated_bytes"], one["reserved_bytes"]] for one in answer["steps"]],
+            "errors": errors, "seconds": answer["end"]["seconds"]}
+        self.assertEqual(len(answer["steps"]), len(truth["steps"]))
+        if answer["torch"].startswith(EXACT):
+            self.assertEqual(errors, [[0, 0]] * len(errors))
+            self.assertEqual(answer["peak"], {"allocated_bytes": truth["peak"]["allocated"],
+                                              "reserved_bytes": truth["peak"]["reserved"]})
+
+    def test_the_measured_rows(self):
+        if not options["rows"]:
+            self.skipTest("--rows was not given")
+        for name, script, arguments, steps, wants_transformers in ROWS:
+            if wants_transformers and not _has("transformers"):
+                continue
+            with self.subTest(name):
+                shutil.rmtree(self.out)
+                os.mkdir(self.out)
+                self.row(name, script, arguments, steps)
+
+
+def _has(name):
+    import importlib.util
+    return importlib.util.find_spec(name) is not None
+
+
+def _take(name):
+    if name not in sys.argv:
+        return None
+    at = sys.argv.index(name)
+    value = sys.argv[at + 1]
+    del sys.argv[at:at + 2]
+    return os.path.abspath(value)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    libraries = [os.path.abspath(one) for one in sys.argv.pop(1).split(":")]
+    options.update(library=libraries[0], preload=":".join(libraries), rows=_take("--rows"),
+                   save=_take("--save"), table={})
+    done = unittest.main(exit=False)
+    if options["save"]:
+        with open(options["save"], "w") as table:
+            json.dump(options["table"], table, indent=1, sort_keys=True)
+    sys.exit(not done.result.wasSuccessful())
