@@ -4,7 +4,8 @@
 A library stands in for the GPU: memory is address space and kernels do nothing. These files do the
 rest, each named after one noun: `settings` and `process` say what is asked of whom, `refusal` what
 cannot be forecast, `recording` notes the peaks and leaves the answer, `values` computes the small
-results that a script decides on (`memory`, `counts`, `plausible`, `unknown` help), `first_values`
+results that a script decides on (`memory`, `counts`, `plausible`, `reads`
+and `unknown` help), `first_values`
 leaves the weights of a large model unmade, `compiled` keeps all this out of compiled code, and
 `writes`, `savers`, `trackers` keep the user's files and accounts as they are.
 

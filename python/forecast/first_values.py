@@ -36,7 +36,7 @@ def begin(torch):
 
 
 def take(name, func, args, kwargs):
-    """The result of a function on a tensor that keeps no numbers, or None: the function must run."""
+    """The result on a tensor that keeps no numbers, or None: the function must run."""
     if name not in _NAMES:
         return None
     if name in _MAKES:

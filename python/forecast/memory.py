@@ -133,7 +133,9 @@ def shares(tensor, thing):
 def worst(thing):
     """The lowest level among the tensors of the arguments."""
     if isinstance(thing, torch.Tensor):
-        return level(thing) if is_plain(thing) else UNKNOWN
+        if not is_plain(thing):  # a subclass keeps its own numbers, on the CPU at least
+            return UNKNOWN if thing.is_cuda else KNOWN
+        return level(thing)
     if isinstance(thing, dict):
         thing = list(thing.values())
     if isinstance(thing, (list, tuple)):

@@ -2,8 +2,8 @@
 """PyTorch's peaks since a moment, noted without taking them away from the script.
 
 PyTorch keeps one peak since its last reset. Three ask for it: the steps (since the step before),
-an evaluation (since it began) and the script itself, which may reset the peak too. So the statistics
-are read and reset in one place, `fold()`, which raises every mark that is kept here.
+an evaluation (since it began) and the script itself, which may reset the peak too. So the
+statistics are read and reset in one place, `fold()`, which raises every mark that is kept here.
 
     marks     step   since the last call of an optimizer's step
               whole  since the start of the process

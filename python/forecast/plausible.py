@@ -16,8 +16,8 @@ RANDOM = frozenset(("rand", "rand_like", "randn", "randn_like", "randint", "rand
                     "randperm", "normal", "bernoulli", "normal_", "uniform_", "random_",
                     "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"))
 # Random in their result, with numbers of their own as input.
-DRAWN = frozenset(("multinomial", "poisson", "binomial", "feature_dropout", "alpha_dropout", "rrelu",
-                   "gumbel_softmax", "_standard_gamma", "_sample_dirichlet"))
+DRAWN = frozenset(("multinomial", "poisson", "binomial", "feature_dropout", "alpha_dropout",
+                   "rrelu", "gumbel_softmax", "_standard_gamma", "_sample_dirichlet"))
 # name -> does the result come with the values, as (values, indices)?
 INDICES = {"argmax": False, "argmin": False, "argsort": False, "multinomial": False, "topk": True,
            "sort": True, "max": True, "min": True, "kthvalue": True, "median": True, "mode": True,
@@ -67,8 +67,9 @@ def spread(name, source, args, kwargs, indices):
         keeps = indices.dim() == source.dim()  # else the dimension is gone
         many = source.size(dim)
         found = indices.size(dim) if keeps else 1
+        along = dim % source.dim() if keeps else None
         flat = torch.arange(indices.numel() // found).reshape(
-            [size for at, size in enumerate(indices.size()) if not keeps or at != dim % source.dim()])
+            [size for at, size in enumerate(indices.size()) if at != along])
         rows = flat.unsqueeze(dim).expand(indices.size()) if keeps else flat
         columns = torch.arange(found)
         if keeps:

@@ -10,8 +10,8 @@ can create; one that ends without either claims a rank that nobody holds, unless
 import os
 import sys
 
-_HELPERS = ("torch._inductor.compile_worker", "--multiprocessing-fork", "multiprocessing.forkserver",
-            "multiprocessing.resource_tracker", "torch/_inductor/compile_worker")
+_HELPERS = ("torch._inductor.compile_worker", "--multiprocessing-fork",
+            "multiprocessing.forkserver", "multiprocessing.resource_tracker", "torch/_inductor/compile_worker")
 CLAIM = "rank%d.claim"  # holds the number of the process
 
 

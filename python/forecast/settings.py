@@ -32,5 +32,5 @@ def read():
         with open(path) as file:
             return Settings(json.load(file))
     except (OSError, KeyError, TypeError, ValueError) as error:
-        words.end("the settings of the forecast in %s cannot be read: %s" % (path, words.why(error)),
-                  3)
+        words.end("the settings of the forecast in %s cannot be read: %s"
+                  % (path, words.why(error)), 3)

@@ -3,15 +3,15 @@
 
 A function mode sees each of PyTorch's functions that Python calls. It lets the function run as it
 is, on the stand-in, and then computes the result on the CPU into the same bytes when the result is
-small and all that it was made of is there (`memory` says what is worth what). What no kernel
-computed and we cannot is UNKNOWN: numbers read from there are of `unknown`, and decisions on them
+small and all that it was made of is there (`memory` says what is worth what). What we cannot
+compute is UNKNOWN: numbers that `reads` gives from there are of `unknown`, and decisions on them
 are told.
 
 A mode at the dispatcher would see more (what C++ calls, and the backward), but PyTorch's own code
 asks whether such a mode is on and then takes other ways with other temporaries; this one is asked
 for by one module of PyTorch, which is told that there is none (see `compiled`).
 """
-from . import compiled, counts, first_values, memory, plausible, unknown, words
+from . import compiled, counts, first_values, memory, plausible, reads, unknown, words
 
 Cannot = memory.Cannot
 _torch = None
@@ -21,8 +21,8 @@ _BACKENDS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
 
 # Asked all the time, with nothing to compute.
 _NOTHING = frozenset((
-    "__get__", "__set__", "__delete__", "size", "dim", "numel", "stride", "data_ptr", "is_contiguous",
-    "backward", "register_hook", "requires_grad_", "record_stream", "__len__", "__hash__",
+    "__get__", "__set__", "__delete__", "size", "dim", "numel", "stride", "data_ptr",
+    "is_contiguous", "backward", "register_hook", "requires_grad_", "record_stream", "__len__", "__hash__",
     "storage_offset", "untyped_storage", "element_size", "is_floating_point", "nelement",
     "has_names", "is_complex", "get_device", "detach", "detach_", "pin_memory", "is_pinned",
     "view", "expand", "permute", "transpose", "unsqueeze", "squeeze", "linear", "matmul",
@@ -258,88 +258,29 @@ def _settle_on_cpu(args, kwargs, out):
     if not memory.shares(out, args):
         source = args[0] if args and _is_cuda(args[0]) else None
         if source is not None and source.size() == out.size():
-            _bring(source, out, worth)
+            reads.bring(source, out, worth)
     memory.mark(out, min(worth, memory.level(out)))
 
 
-def _bring(source, out, worth):
-    """A copy to the CPU: larger ones are not made by the stand-in, unknown ones hold ones."""
-    if worth == memory.UNKNOWN:
-        if out.numel() <= memory.FLOATS_MAX:
-            out.detach().fill_(1 if out.is_floating_point() else 0)
-    elif memory.fits(source):
-        out.detach().copy_(memory.alias(source))
-
-
-# Functions that read from the GPU.
-
-
-def _item(name, func, args, kwargs):
-    value = func(*args, **kwargs)
-    with _torch._C.DisableTorchFunction():
-        worth = memory.worst(args[0])
-    if worth == memory.KNOWN:
-        return value
-    if worth == memory.UNKNOWN and args[0].dtype is not _torch.bool:
-        value = 1.0 if isinstance(value, float) else 1
-    return unknown.number(value) if isinstance(value, (int, float)) else value
-
-
-def _tolist(name, func, args, kwargs):
-    with _torch._C.DisableTorchFunction():
-        worth = memory.worst(args[0])
-        if worth == memory.KNOWN:
-            return func(*args, **kwargs)
-        there = args[0].cpu()
-        _bring(args[0], there, worth)
-    return unknown.numbers(func(there))
-
-
-def _truth(name, func, args, kwargs):
-    value = func(*args, **kwargs)
-    with _torch._C.DisableTorchFunction():
-        worth = memory.worst(args[0])
-    if worth == memory.KNOWN:
-        return value
-    return unknown.decide(value if worth == memory.PLAUSIBLE else False)
-
-
-def _number(name, func, args, kwargs):
-    """int(x), float(x) and x as an index must be plain numbers."""
-    value = func(*args, **kwargs)
-    with _torch._C.DisableTorchFunction():
-        worth = memory.worst(args[0])
-    if name == "__index__" and worth < memory.KNOWN:
-        unknown.warn("an index or a length depends on numbers that only a run knows")
-    return type(value)(1) if worth == memory.UNKNOWN else value
-
-
-def _text(name, func, args, kwargs):
-    """PyTorch prints a tensor by computing on the GPU; the numbers mean nothing here."""
-    tensor = args[0]
-    if not _is_cuda(tensor) or memory.worst(tensor) == memory.KNOWN:
-        return func(*args, **kwargs)
-    if name == "__format__" and not tensor.dim():
-        return format(1.0 if tensor.is_floating_point() else 1, *args[1:])
-    return "tensor(%s of unknown numbers, device='%s')" % (tuple(tensor.size()), tensor.device)
+# Functions with a way of their own.
 
 
 def _counted(name, func, args, kwargs):
     """Functions whose result has a shape that depends on data."""
-    reads, worth = None, [memory.KNOWN]
+    expected, worth = None, [memory.KNOWN]
     if args and memory.is_plain(args[0]) and args[0].is_cuda:
         with _torch._C.DisableTorchFunction():
             try:
-                reads = counts.expected(name, func, args, kwargs, worth)
+                expected = counts.expected(name, func, args, kwargs, worth)
             except Exception:  # wrong arguments: the function itself will say so
-                reads = None
-    if reads is None:
+                expected = None
+    if expected is None:
         out = func(*args, **kwargs)
     else:
-        out = counts.run(func, args, kwargs, reads)
+        out = counts.run(func, args, kwargs, expected)
         if name in _INDEXING:
             made = out if isinstance(out, _torch.Tensor) else args[0]
-            counts.in_backward(made.grad_fn, reads)
+            counts.in_backward(made.grad_fn, expected)
     with _torch._C.DisableTorchFunction():
         if name == "__setitem__":
             _settle_set(func, args)
@@ -385,7 +326,7 @@ def _left_aligned(name, func, args, kwargs):
     return False
 
 
-_SPECIAL = {"_nested_tensor_from_mask_left_aligned": _left_aligned, "item": _item, "tolist": _tolist, "__bool__": _truth, "__int__": _number,
-            "__float__": _number, "__index__": _number, "__repr__": _text, "__str__": _text,
-            "__format__": _text, "scaled_dot_product_attention": _attend}
+_SPECIAL = {"scaled_dot_product_attention": _attend,
+            "_nested_tensor_from_mask_left_aligned": _left_aligned}
 _SPECIAL.update(dict.fromkeys(counts.KINDS, _counted))
+_SPECIAL.update(reads.KINDS)

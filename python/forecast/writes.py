@@ -3,12 +3,12 @@
 
 Where no overlay can be mounted, Python's own ways to the file system are replaced by ones that look
 first into a mirror, a folder of ours that holds what the script has written under the same path.
-`open("best.pt", "wb")` writes mirror/home/me/best.pt and leaves the old file whole; a later read,
+`open("best.pt", "wb")` writes written/home/me/best.pt and leaves the old file whole; a later read,
 os.path.exists or listdir of the script sees the new one. What was removed has an empty file in the
 folder `gone`. All processes of a forecast share both folders.
 
-    open("log.txt", "a")  the old log is copied to the mirror, then appended to there
-    os.remove("old.pt")   gone/home/me/old.pt is made; old.pt stays, and exists no more to the script
+    open("log.txt", "a")  the old log is copied to the mirror, then appended to
+    os.remove("old.pt")   gone/home/me/old.pt/.gone is made; old.pt stays, unseen by the script
 
 Not seen: C code that opens a path itself (`savers` knows some) and other programs.
 """
@@ -134,7 +134,7 @@ class _Mirror:
         return False
 
     def for_reading(self, path):
-        """The path that shows what the script should see; other things are given back as they are:
+        """The path that shows what the script should see. Other things are given back as they are:
         numbers of open files, None."""
         if not isinstance(path, (str, bytes, os.PathLike)):
             return path
@@ -150,7 +150,7 @@ class _Mirror:
         return plain.exists(self.for_reading(name))
 
     def for_writing(self, name, keep=False):
-        """The place of a file in the mirror, its folder made. With `keep` the old bytes are there."""
+        """The place of a file in the mirror, in a folder that is there; `keep` its old bytes."""
         if self.is_own(name):
             return name
         folder = os.path.dirname(name)
@@ -246,7 +246,7 @@ class _Mirror:
         if seen == self.copy_of(source) or self.is_own(source):
             plain.rename(seen, target if self.is_own(target) else copy)
         else:
-            self._link(source, copy)
+            self._show_at(source, copy)
         if not self.is_own(target):
             self._forget_gone(target)
             note(target)
@@ -254,7 +254,7 @@ class _Mirror:
             note(source, removed=True)
             self._mark_gone(source)
 
-    def _link(self, source, copy):
+    def _show_at(self, source, copy):
         """Shows an untouched file or folder at another place, without copying its bytes."""
         if not os.path.isdir(source):
             if plain.exists(copy):
@@ -263,7 +263,7 @@ class _Mirror:
             return
         plain.mkdir(copy)
         for child in plain.listdir(source):
-            self._link(os.path.join(source, child), os.path.join(copy, child))
+            self._show_at(os.path.join(source, child), os.path.join(copy, child))
 
     def children(self, name):
         """name of a child -> the folder that it is read from."""
@@ -395,7 +395,21 @@ def _reading(mirror):
 
 
 def _changing(mirror):
-    def os_open(path, flags, mode=0o777, *, dir_fd=None):
+    """The replaced functions that write, by the name in os."""
+    calls = {name: _quiet(mirror, getattr(os, name))
+             for name in ("chmod", "utime", "truncate", "chown")}
+    calls.update(
+        open=_os_open(mirror), mkdir=_one(mirror, plain.mkdir, mirror.make_folder),
+        rmdir=_one(mirror, plain.rmdir, lambda name: mirror.remove(name, folder=True)),
+        unlink=_one(mirror, plain.unlink, mirror.remove),
+        remove=_one(mirror, plain.unlink, mirror.remove),
+        rename=_move(mirror, plain.rename), replace=_move(mirror, plain.replace),
+        symlink=_link(mirror), link=_link(mirror))
+    return calls
+
+
+def _os_open(mirror):
+    def open(path, flags, mode=0o777, *, dir_fd=None):
         if not _is_path(path, {"dir_fd": dir_fd}):
             return plain.os_open(path, flags, mode, dir_fd=dir_fd)
         name = _name(path)
@@ -408,24 +422,31 @@ def _changing(mirror):
         place = mirror.for_writing(name, keep=not flags & os.O_TRUNC)
         return plain.os_open(place, flags | os.O_CREAT, mode)
 
-    def one(function, mirrored):
-        def call(path, *args, **kwargs):
-            if not _is_path(path, kwargs) or mirror.is_own(_name(path)):
-                return function(path, *args, **kwargs)
-            return mirrored(_name(path))
+    return open
 
-        return call
 
-    def move(function):
-        def call(source, target, *args, **kwargs):
-            if not _is_path(source, kwargs) or (
-                    mirror.is_own(_name(source)) and mirror.is_own(_name(target))):
-                return function(source, target, *args, **kwargs)
-            return mirror.move(_name(source), _name(target))
+def _one(mirror, function, mirrored):
+    def call(path, *args, **kwargs):
+        if not _is_path(path, kwargs) or mirror.is_own(_name(path)):
+            return function(path, *args, **kwargs)
+        return mirrored(_name(path))
 
-        return call
+    return call
 
-    def link(source, target, *args, **kwargs):
+
+def _move(mirror, function):
+    def call(source, target, *args, **kwargs):
+        if not _is_path(source, kwargs) or (
+                mirror.is_own(_name(source)) and mirror.is_own(_name(target))):
+            return function(source, target, *args, **kwargs)
+        return mirror.move(_name(source), _name(target))
+
+    return call
+
+
+def _link(mirror):
+    """A link to what the script should see; a hard link is taken for a symbolic one."""
+    def call(source, target, *args, **kwargs):
         if not _is_path(target, kwargs) or mirror.is_own(_name(target)):
             return plain.symlink(source, target, *args, **kwargs)
         target = _name(target)
@@ -434,26 +455,20 @@ def _changing(mirror):
         source = os.path.join(os.path.dirname(target), os.fsdecode(source))
         plain.symlink(mirror.for_reading(source), mirror.for_writing(target))
 
-    def quiet(name):
-        """Times, rights and lengths: of a file in the mirror, or not at all."""
-        function = getattr(os, name)
+    return call
 
-        def call(path, *args, **kwargs):
-            if not _is_path(path, kwargs) or mirror.is_own(_name(path)):
-                return function(path, *args, **kwargs)
-            if not mirror.is_there(_name(path)):
-                raise _missing(_name(path))
-            copy = mirror.copy_of(_name(path))
-            return function(copy, *args, **kwargs) if plain.exists(copy) else None
 
-        return call
+def _quiet(mirror, function):
+    """Times, rights and lengths: of a file in the mirror, or not at all."""
+    def call(path, *args, **kwargs):
+        if not _is_path(path, kwargs) or mirror.is_own(_name(path)):
+            return function(path, *args, **kwargs)
+        if not mirror.is_there(_name(path)):
+            raise _missing(_name(path))
+        copy = mirror.copy_of(_name(path))
+        return function(copy, *args, **kwargs) if plain.exists(copy) else None
 
-    calls = {name: quiet(name) for name in ("chmod", "utime", "truncate", "chown")}
-    calls.update(open=os_open, mkdir=one(plain.mkdir, mirror.make_folder),
-                 rmdir=one(plain.rmdir, lambda name: mirror.remove(name, folder=True)),
-                 unlink=one(plain.unlink, mirror.remove), remove=one(plain.unlink, mirror.remove),
-                 rename=move(plain.rename), replace=move(plain.replace), symlink=link, link=link)
-    return calls
+    return call
 
 
 def _remove_tree(mirror, path, ignore_errors=False, *args, **kwargs):

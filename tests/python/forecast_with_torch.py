@@ -101,6 +101,12 @@ class Values(WithTorch):
                     "assert [v.item() for v in torch.max(x.view(2, 5), 1)[1]] == [4, 4]\n")
         self.assertEqual(self.answer()["warnings"], [])
 
+    def test_a_kind_of_tensor_of_the_scripts_own_keeps_its_numbers(self):
+        self.script("class Mine(torch.Tensor): pass\nx = torch.arange(4.).as_subclass(Mine)\n"
+                    "assert x.sum().item() == 6 and bool((x >= 0).all()) and x.tolist()[3] == 3\n"
+                    "torch.zeros(1).cuda()\n")
+        self.assertEqual(self.answer()["warnings"], [])
+
     def test_large_constants_are_known_as_a_whole(self):
         self.script("m = torch.ones(64, 1 << 20, dtype=torch.bool, device='cuda')\n"
                     "assert m.all().item() and m[3:].any().item()\n")
