@@ -141,7 +141,8 @@ class Values(WithTorch):
             "assert all(0 <= i < 50 for row in p.tolist() for i in row)\n"
             "keep = torch.rand(4000, device='cuda') < 0.25\n"
             "assert 800 < int(keep.sum()) < 1200\nprint(torch.rand(1).item())\n")
-        self.assertEqual(got.stdout, self.script("torch.manual_seed(3)\nprint(torch.rand(1).item())\n"
+        self.assertEqual(got.stdout, self.script("torch.manual_seed(3)\n"
+                                                 "print(torch.rand(1).item())\n"
                                                  "torch.zeros(1).cuda()\n").stdout)
 
     def test_experts_are_chosen_evenly(self):
@@ -160,7 +161,8 @@ class Values(WithTorch):
     def test_no_infinite_gradient_is_found(self):
         self.script("net = nn.Linear(64, 64).cuda(); opt = torch.optim.SGD(net.parameters(), 0.1)\n"
                     "scaler = torch.amp.GradScaler('cuda')\n"
-                    "for i in range(3):\n    scaler.scale(net(torch.randn(8, 64, device='cuda')).sum()).backward()\n"
+                    "for i in range(3):\n"
+                    "    scaler.scale(net(torch.randn(8, 64, device='cuda')).sum()).backward()\n"
                     "    scaler.step(opt); scaler.update(); assert scaler.get_scale() == 65536\n", steps=9)
         self.assertEqual(len(self.answer()["steps"]), 3)
         self.assertEqual(self.answer()["warnings"], [])
@@ -169,7 +171,8 @@ class Values(WithTorch):
     def test_modes_of_pytorch_go_on_working(self):
         self.script("torch.set_default_device('cuda')\nx = torch.arange(5)\n"
                     "assert x.is_cuda and x.sum().item() == 10\n"
-                    "y = torch.func.vmap(lambda a: a * 2)(torch.ones(3, 2))\nassert y.shape == (3, 2)\n"
+                    "y = torch.func.vmap(lambda a: a * 2)(torch.ones(3, 2))\n"
+                    "assert y.shape == (3, 2)\n"
                     "with torch.device('cpu'): assert torch.ones(2).device.type == 'cpu'\n")
 
 
@@ -238,7 +241,8 @@ class FirstValues(WithTorch):
 class Checkpoints(WithTorch):
     def test_a_checkpoint_can_be_loaded_again_and_takes_its_memory(self):
         got = self.script(
-            "import os\nnet = nn.Linear(2000, 2000).cuda(); opt = torch.optim.AdamW(net.parameters())\n"
+            "import os\n"
+            "net = nn.Linear(2000, 2000).cuda(); opt = torch.optim.AdamW(net.parameters())\n"
             "net(torch.randn(4, 2000, device='cuda')).sum().backward(); opt.step()\n"
             "torch.save({'net': net.state_dict(), 'opt': opt.state_dict(), 'tied': [net.weight] * 2, 'step': 5}, 'c.pt')\n"
             "assert os.path.getsize('c.pt') < 100000\n"
@@ -254,7 +258,8 @@ class Checkpoints(WithTorch):
         self.assertNotIn("c.pt", os.listdir(self.place))
 
     def test_pickling_and_small_buffers_work_as_before(self):
-        self.script("import io, pickle\nx = pickle.loads(pickle.dumps(torch.arange(3))); assert x.tolist() == [0, 1, 2]\n"
+        self.script("import io, pickle\n"
+                    "x = pickle.loads(pickle.dumps(torch.arange(3))); assert x.tolist() == [0, 1, 2]\n"
                     "b = io.BytesIO(); torch.save(nn.Linear(2, 2), b); b.seek(0)\n"
                     "assert torch.load(b, weights_only=False).weight.shape == (2, 2)\n")
 
@@ -263,18 +268,23 @@ class Own(WithTorch):
     """PyTorch's own ways are not changed by our being there."""
 
     def test_compiled_functions_run_without_our_mode(self):
-        self.script("from torch.overrides import _get_current_function_mode_stack as stack\nseen = []\n"
-                    "def backend(graph, inputs):\n    seen.append(len(stack())); return graph.forward\n"
-                    "@torch.compile(backend=backend, fullgraph=True)\ndef f(x):\n    return x * 2 + 1\n"
+        self.script("from torch.overrides import _get_current_function_mode_stack as stack\n"
+                    "seen = []\n"
+                    "def backend(graph, inputs):\n"
+                    "    seen.append(len(stack())); return graph.forward\n"
+                    "@torch.compile(backend=backend, fullgraph=True)\ndef f(x):\n"
+                    "    return x * 2 + 1\n"
                     "f(torch.ones(3, device='cuda'))\n"
                     "net = torch.compile(nn.Linear(3, 3).cuda(), backend=backend, fullgraph=True)\n"
-                    "net(torch.ones(3, device='cuda'))\nassert seen == [0, 0] and len(stack()) == 1, seen\n")
+                    "net(torch.ones(3, device='cuda'))\n"
+                    "assert seen == [0, 0] and len(stack()) == 1, seen\n")
 
     def test_the_encoders_fast_path_in_evaluation_is_taken(self):
         script = ("net = nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True), 2).cuda().eval()\n"
                   "calls = []\nreal = torch._transformer_encoder_layer_fwd\n"
                   "torch._transformer_encoder_layer_fwd = lambda *a: calls.append(1) or real(*a)\n"
-                  "with torch.no_grad(): net(torch.randn(8, 64, 256, device='cuda'))\nassert len(calls) == 2\n")
+                  "with torch.no_grad(): net(torch.randn(8, 64, 256, device='cuda'))\n"
+                  "assert len(calls) == 2\n")
         self.script(script)
 
     def test_a_graph_of_the_gpu_is_captured_and_replayed(self):

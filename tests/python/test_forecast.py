@@ -152,7 +152,8 @@ class Ends(Forecasting):
         self.assertEqual(self.snapshot()["segments"][0]["total_size"], 400)
 
     def test_no_memory_that_the_script_survives_is_forgotten(self):
-        self.good("import torch\ntry:\n    torch.use(2000)\nexcept RuntimeError:\n    pass\n" + LOOP)
+        self.good("import torch\ntry:\n    torch.use(2000)\n"
+                  "except RuntimeError:\n    pass\n" + LOOP)
         self.assertEqual(self.answer()["ended"], "steps")
 
     def test_no_memory_after_which_the_script_gives_up_is_an_answer(self):
@@ -296,7 +297,8 @@ class Evaluations(Forecasting):
 
     def test_the_loader_ends_early_so_that_the_evaluation_comes(self):
         got = self.good(self.MODEL + (
-            "train, test = torch.utils.data.DataLoader([1] * 99), torch.utils.data.DataLoader([5, 6])\n"
+            "train = torch.utils.data.DataLoader([1] * 99)\n"
+            "test = torch.utils.data.DataLoader([5, 6])\n"
             "for epoch in range(2):\n    for n in train: step(n)\n"
             "    for n in test: evaluate(n * 10)\n    print('epoch')\n"))
         self.assertEqual(got.stdout, "epoch\n")
@@ -312,7 +314,8 @@ class Evaluations(Forecasting):
         self.assertEqual((self.answer()["ended"], len(self.answer()["steps"])), ("steps", 3))
 
     def test_batches_drawn_ahead_are_trained_on_and_not_counted(self):
-        self.good(self.MODEL + "it = iter(torch.utils.data.DataLoader([1] * 99))\nahead = next(it)\n"
+        self.good(self.MODEL + "it = iter(torch.utils.data.DataLoader([1] * 99))\n"
+                               "ahead = next(it)\n"
                   "for n in it:\n    step(ahead); ahead = n\nstep(ahead); evaluate(40)\n")
         self.assertEqual(len(self.answer()["steps"]), 3)
         self.assertEqual(self.evaluations(), [(3, 40)])
@@ -385,10 +388,12 @@ class Refusals(Forecasting):
 class Unknown(Forecasting):
     """Numbers that only a run knows."""
 
-    BEGIN = "from plimsoll_forecast import unknown\nx = unknown.number(0.5)\nn = unknown.number(3)\n"
+    BEGIN = ("from plimsoll_forecast import unknown\n"
+             "x = unknown.number(0.5)\nn = unknown.number(3)\n")
 
     def warned(self, script):
-        got = self.good(self.BEGIN + script + "\nprint('|'.join(w['line'] for w in unknown.warnings))\n")
+        got = self.good(self.BEGIN + script + "\nlines = [w['line'] for w in unknown.warnings]\n"
+                        "print('|'.join(lines))\n")
         return got.stdout.splitlines()
 
     def test_printing_and_computing_are_no_decisions(self):
@@ -473,7 +478,8 @@ class Harmless(Forecasting):
                       "assert 'old.txt' not in os.listdir('.')\n"
                       "try:\n    open('old.txt')\n    raise SystemExit('read')\n"
                       "except FileNotFoundError:\n    pass\n"
-                      "open('old.txt', 'w').write('again')\nassert open('old.txt').read() == 'again'",
+                      "open('old.txt', 'w').write('again')\n"
+                      "assert open('old.txt').read() == 'again'",
                       ["removed old.txt", "old.txt"])
 
     def test_moves_leave_both_places_as_they_were(self):
@@ -497,7 +503,8 @@ class Harmless(Forecasting):
                       "fails(FileNotFoundError, open, 'none', 'r+')\n"
                       "fails(FileExistsError, open, 'log.txt', 'x')\n"
                       "fails(IsADirectoryError, open, 'saved', 'w')\n"
-                      "fails(FileExistsError, os.mkdir, 'saved')\nfails(OSError, os.rmdir, 'saved')\n"
+                      "fails(FileExistsError, os.mkdir, 'saved')\n"
+                      "fails(OSError, os.rmdir, 'saved')\n"
                       "fails(FileNotFoundError, os.remove, 'none')\n"
                       "fails(FileNotFoundError, shutil.rmtree, 'none')\n"
                       "fails(FileNotFoundError, os.rename, 'none', 'x')", [])
@@ -521,7 +528,8 @@ class Harmless(Forecasting):
                       "assert out == b'new False\\n', out")
 
     def test_a_data_base_is_copied_first(self):
-        self.harmless("import sqlite3\nc = sqlite3.connect('log.db'); c.execute('create table t (x)')\n"
+        self.harmless("import sqlite3\n"
+                      "c = sqlite3.connect('log.db'); c.execute('create table t (x)')\n"
                       "c.commit(); c.close(); assert os.path.exists('log.db')", ["log.db"])
 
     def test_over_an_overlay_files_are_written_as_they_are(self):
@@ -541,7 +549,8 @@ class Trackers(Forecasting):
         self.assertEqual(got.stdout, "disabled disabled\n")
 
     def test_a_run_that_a_script_opens_online_is_switched_off(self):
-        paths = self.packages(wandb="def init(project=None, mode=None):\n    print(project, mode)\n",
+        paths = self.packages(wandb="def init(project=None, mode=None):\n"
+                                    "    print(project, mode)\n",
                               comet_ml="class Experiment:\n    def __init__(self):\n"
                               "        raise SystemExit('sent')\n",
                               mlflow="def set_tracking_uri(uri):\n    raise SystemExit('sent')\n")
@@ -553,9 +562,11 @@ class Trackers(Forecasting):
     def test_uploads_are_left_out_and_listed(self):
         self.write("site-packages/huggingface_hub/__init__.py", "")
         paths = self.packages(huggingface_hub__hf_api=(
-            "class HfApi:\n    def upload_folder(self, repo_id):\n        raise SystemExit('sent')\n"
+            "class HfApi:\n    def upload_folder(self, repo_id):\n"
+            "        raise SystemExit('sent')\n"
             "api = HfApi()\nupload_folder = api.upload_folder\n"))
-        got = self.good("import torch\ntorch.use(1)\nfrom huggingface_hub.hf_api import HfApi, upload_folder\n"
+        got = self.good("import torch\ntorch.use(1)\n"
+                        "from huggingface_hub.hf_api import HfApi, upload_folder\n"
                         "HfApi().upload_folder(repo_id='me/x')\nupload_folder(repo_id='me/y')\n",
                         PYTHONPATH=paths)
         self.assertEqual(got.returncode, 0)
