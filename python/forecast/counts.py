@@ -122,7 +122,12 @@ def _same(name, func, args, kwargs, worth):
     return [int(func(*hosts, **names))]
 
 
-KINDS = {"nonzero": _found, "argwhere": _found, "where": _found, "masked_select": _selected,
+def _valid(name, func, args, kwargs, worth):
+    """multinomial asks, in older versions, whether all is finite, and whether a row is zero."""
+    return [1, 0]
+
+
+KINDS = {"multinomial": _valid, "nonzero": _found, "argwhere": _found, "where": _found, "masked_select": _selected,
          "__getitem__": _indexed, "__setitem__": _indexed, "index_put_": _indexed,
          "index_put": _indexed, "unique": _distinct, "unique_consecutive": _distinct,
          "_unique2": _distinct, "_return_output": _distinct, "_return_inverse": _distinct,

@@ -139,6 +139,8 @@ class Values(WithTorch):
             "assert 5 <= min(r.tolist()) and max(r.tolist()) <= 8\n"
             "p = torch.multinomial(torch.ones(4, 50, device='cuda'), 3)\n"
             "assert all(0 <= i < 50 for row in p.tolist() for i in row)\n"
+            "w = (torch.randn(4, 90, device='cuda') @ torch.randn(90, 50, device='cuda')).softmax(-1)\n"
+            "assert torch.multinomial(w, 1).shape == (4, 1) and torch.multinomial(w, 9, True).shape[1] == 9\n"
             "keep = torch.rand(4000, device='cuda') < 0.25\n"
             "assert 800 < int(keep.sum()) < 1200\nprint(torch.rand(1).item())\n")
         self.assertEqual(got.stdout, self.script("torch.manual_seed(3)\n"
