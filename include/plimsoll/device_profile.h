@@ -12,7 +12,8 @@
  * being product_flops of its dtype. Efficiencies are named as the operations of graph/ops.def, in
  * small letters; one that is not given is 1. Those under a type's name go before the others where
  * the operation works in that type. `sources` says of any figure where it comes from. `kind` is
- * "cpu", as where it is not given, or "cuda".
+ * "cpu", as where it is not given, or "cuda". `gpu` is what sizes depend on in programs of others
+ * (plimsoll/gpu.h).
  *
  * Profiles of common devices travel with the library and are found by name. A plan for one of them
  * is made without it:
@@ -27,6 +28,7 @@
 
 #include "plimsoll/device.h"
 #include "plimsoll/dtype.h"
+#include "plimsoll/gpu.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +54,7 @@ typedef struct plm_device_profile {
     double efficiency[PLM_DEVICE_PROFILE_OPS_MAX]; /* by operation, over 0; 0: not given */
     double efficiency_of[PLM_DTYPE_COUNT][PLM_DEVICE_PROFILE_OPS_MAX]; /* of one type; 0: as others
                                                                         */
+    plm_gpu gpu;                                                       /* capability 0: not told */
 } plm_device_profile;
 
 /*

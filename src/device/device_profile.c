@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "device/device.h"
+#include "device/gpu.h"
 #include "graph/op_cost.h"
 
 _Static_assert(PLM_OP_COUNT <= (int)PLM_DEVICE_PROFILE_OPS_MAX,
@@ -160,6 +161,11 @@ static plm_status read_efficiency(const char *what, const json_t *value,
     return read_shares(what, value, false, profile->efficiency, profile);
 }
 
+static plm_status read_gpu(const char *what, const json_t *value, plm_device_profile *profile)
+{
+    return plm__gpu_read(what, value, &profile->gpu);
+}
+
 static plm_status read_sources(const char *what, const json_t *value, plm_device_profile *profile);
 
 static const struct {
@@ -176,6 +182,7 @@ static const struct {
     {"bandwidth", read_bandwidth, true},
     {"launch_seconds", read_launch, true},
     {"efficiency", read_efficiency, false},
+    {"gpu", read_gpu, false},
     {"sources", read_sources, false},
 };
 
@@ -192,7 +199,7 @@ static plm_status find_field(const char *what, const char *name, int *field)
     return plm_fail(PLM_ERROR_ARGUMENT,
                     "%s: unknown field '%.60s'; known are name, kind, threads, "
                     "memory_bytes, overhead_bytes, product_flops, bandwidth, launch_seconds, "
-                    "efficiency, sources",
+                    "efficiency, gpu, sources",
                     what, name);
 }
 
@@ -205,7 +212,8 @@ static void copy_start(const char *text, char *copy, size_t room)
         copy[--end] = '\0';
 }
 
-/* Texts, one a figure; that of "bandwidth" stands for the rates. */
+/* Texts, one a figure; that of "bandwidth" stands for the rates. Of all others only that of "gpu"
+ * is kept. */
 static plm_status read_sources(const char *what, const json_t *value, plm_device_profile *profile)
 {
     const char *key;
@@ -219,6 +227,8 @@ static plm_status read_sources(const char *what, const json_t *value, plm_device
                     "%s: wanted the source of %.60s as a text", what, key);
         if (strcmp(key, "bandwidth") == 0)
             copy_start(json_string_value(text), profile->source, sizeof profile->source);
+        if (strcmp(key, "gpu") == 0)
+            copy_start(json_string_value(text), profile->gpu.source, sizeof profile->gpu.source);
     }
     return PLM_OK;
 }
@@ -307,8 +317,12 @@ static void write_all(plm_json_writer *json, const plm_device_profile *profile)
         plm__json_end(json);
     }
     plm__json_end(json);
+    if (profile->gpu.capability > 0)
+        plm__gpu_write(json, &profile->gpu);
     plm__json_begin_object(json, "sources");
     plm__json_text(json, "bandwidth", profile->source);
+    if (profile->gpu.source[0])
+        plm__json_text(json, "gpu", profile->gpu.source);
     plm__json_end(json);
     plm__json_end(json);
 }
