@@ -62,6 +62,7 @@ int cli_print_completion(const cli_command *commands);
 int cmd_bill(int argc, char **argv);
 int cmd_curve(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_forecast(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_record(int argc, char **argv);

@@ -22,6 +22,7 @@ static const cli_command commands[] = {
      false},
     {"report", "a recording of PyTorch's memory as a page, or for other programs", cmd_report,
      false},
+    {"forecast", "what a PyTorch script would hold on a GPU that is not here", cmd_forecast, false},
     {"record", "run a PyTorch program and record its GPU memory", cmd_record, false},
     {"doctor", "what an out-of-memory message proves, and what to do next", cmd_doctor, false},
     {NULL, NULL, NULL, false},

@@ -9,6 +9,9 @@
 /* The page of one rank, appended. */
 void plm__snapshot_page(plm_page *page, const plm_rank *rank);
 
+/* Of it, the table of who holds memory, with a gap behind; nothing where nobody does. */
+void plm__snapshot_sites(plm_page *page, const plm_findings *findings);
+
 /* The whole stack of a site, "forward model.py:41 < step train.py:9"; returns `text`. */
 enum { PLM__STACK_TEXT = 256 };
 const char *plm__stack_text(const plm_findings *findings, int32_t owner,

@@ -20,7 +20,8 @@ static bool is_own_line(const char *file)
 {
     size_t bytes = strlen(file);
     bool is_python = bytes > 3 && strcmp(file + bytes - 3, ".py") == 0;
-    return is_python && strncmp(file, "torch/", 6) != 0 && !strstr(file, "-packages/torch/");
+    return is_python && strncmp(file, "torch/", 6) != 0 && !strstr(file, "-packages/torch/") &&
+           !strstr(file, "/plimsoll_forecast/");
 }
 
 const char *plm__stack_text(const plm_findings *findings, int32_t owner, char text[PLM__STACK_TEXT])
@@ -255,7 +256,7 @@ static void add_site(const plm_page *page, plm_table *table, const plm_findings 
     plm__page_size_cell(table, site->end_bytes);
 }
 
-static void add_sites(plm_page *page, const plm_findings *findings)
+void plm__snapshot_sites(plm_page *page, const plm_findings *findings)
 {
     static const plm_table_column columns[] = {
         {.title = "who holds memory"},           {.title = "×", .right = true},
@@ -360,7 +361,7 @@ void plm__snapshot_page(plm_page *page, const plm_rank *rank)
     add_failures(page, findings);
     add_leaks(page, findings);
     add_totals(page, findings);
-    add_sites(page, findings);
+    plm__snapshot_sites(page, findings);
     add_spikes(page, findings);
     add_waits(page, findings);
     add_fragments(page, findings);

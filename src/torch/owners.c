@@ -57,14 +57,15 @@ static bool begins(const char *text, const char *start)
 
 /*
  * How well a frame tells people where they are: 4 a line of the user's program; 3 Python, but
- * PyTorch's own; 2 a backward function; 1 an operation that was called; 0 anything else.
+ * PyTorch's own, or of the files that watch a script for a forecast; 2 a backward function; 1 an
+ * operation that was called; 0 anything else.
  */
 static int nearness(const char *function, const char *file)
 {
     size_t length = strlen(file);
     bool python = (length > 3 && strcmp(file + length - 3, ".py") == 0) || file[0] == '<';
-    bool internal =
-        begins(file, "torch/") || begins(file, "<frozen ") || strstr(file, "-packages/torch/");
+    bool internal = begins(file, "torch/") || begins(file, "<frozen ") ||
+                    strstr(file, "-packages/torch/") || strstr(file, "/plimsoll_forecast/");
     if (python)
         return internal ? 3 : 4;
     if (begins(function, "torch::autograd::generated::"))
