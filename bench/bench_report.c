@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "plimsoll/export.h"
+#include "trace/trace.h"
 
 enum { FRAMES_MAX = 64 };
 
@@ -30,7 +31,7 @@ static void must(plm_status status)
 
 static void carry_text(const plm_trace *from, plm_trace *to, uint32_t *text)
 {
-    must(plm_trace_intern(to, plm_trace_text(from, *text), text));
+    must(plm__trace_intern(to, plm_trace_text(from, *text), text));
 }
 
 static void carry_owners(const plm_trace *from, plm_trace *to)
@@ -51,8 +52,8 @@ static void carry_owners(const plm_trace *from, plm_trace *to)
             carry_text(from, to, &frames[k].file);
         }
         if (depth > 0)
-            must(plm_trace_add_stack(to, frames, depth, &owner.frames));
-        must(plm_trace_add_owner(to, &owner, &index));
+            must(plm__trace_add_stack(to, frames, depth, &owner.frames));
+        must(plm__trace_add_owner(to, &owner, &index));
     }
 }
 
@@ -75,7 +76,7 @@ static int64_t tell_round(const plm_event *events, int64_t count, int64_t blocks
                                                                      : live[event.block];
             event.block += round * blocks;
         }
-        must(plm_trace_add_event(to, &event));
+        must(plm__trace_add_event(to, &event));
     }
     int64_t last = event.time;
     for (int64_t block = 0; block < blocks; block++) {
@@ -85,7 +86,7 @@ static int64_t tell_round(const plm_event *events, int64_t count, int64_t blocks
         event.kind = PLM_EVENT_BLOCK_FREE;
         event.time = last;
         event.block += round * blocks;
-        must(plm_trace_add_event(to, &event));
+        must(plm__trace_add_event(to, &event));
     }
     return last;
 }
@@ -98,7 +99,7 @@ static plm_trace *repeat(const plm_trace *from, int64_t wanted)
     for (int64_t i = 0; i < count; i++)
         blocks = events[i].block >= blocks ? events[i].block + 1 : blocks;
     must(plm__host_alloc((size_t)blocks * sizeof *live, &live));
-    must(plm_trace_create(&to));
+    must(plm__trace_create(&to));
     carry_owners(from, to);
     for (int64_t round = 0; told < wanted; round++) {
         time = tell_round(events, count, blocks, round, time, live, to);

@@ -44,7 +44,7 @@ static double lap(int64_t *start)
 
 static void build_program(plm_graph *graph, const plm_job *job, plm_program program, int64_t count)
 {
-    plm_graph_begin(graph, program);
+    plm__graph_begin(graph, program);
     job->network.build(graph, job->network.config, program, count, job->sequence);
 }
 
@@ -52,7 +52,7 @@ static void build_program(plm_graph *graph, const plm_job *job, plm_program prog
 static plm_graph *build(const plm_job *job, const plm_strategy *strategy)
 {
     plm_graph *graph = NULL;
-    die_unless(plm_graph_create(strategy, &graph));
+    die_unless(plm__graph_create(strategy, &graph));
     for (int program = PLM_PROGRAM_FIRST; program <= PLM_PROGRAM_NEXT; program++) {
         build_program(graph, job, (plm_program)program, strategy->micro_batch);
         die_unless(plm__pass_backward(graph));
@@ -102,7 +102,7 @@ static void measure_parts(const plm_job *job, const plm_strategy *strategy, plm_
     s->us[PLACE][round] = lap(&start);
     plm__host_free(workspaces);
     plm__host_free(places);
-    plm_graph_destroy(graph);
+    plm__graph_destroy(graph);
 }
 
 static void measure_whole(const plm_job *job, const plm_strategy *strategy, plm_device *device,

@@ -4,7 +4,7 @@
  *
  * A graph is a list of operations on tensors with concrete shapes. The functions below append one
  * operation each and return its result; shapes are checked as they are called. The first mistake
- * sticks: later calls do nothing and return PLM_TENSOR_NONE, and plm_graph_status tells it, so a
+ * sticks: later calls do nothing and return PLM_TENSOR_NONE, and plm_plan_create tells it, so a
  * network is written without a check on every line.
  *
  *     plm_tensor two_layers(plm_graph *g, plm_tensor x)
@@ -82,24 +82,6 @@ static inline plm_init plm_init_constant(float value)
     plm_init init = {false, value};
     return init;
 }
-
-/*
- * *graph becomes an empty graph that builds by `strategy` (copied). Owned by the caller.
- * PLM_ERROR_HOST_MEMORY.
- */
-PLM_MUST_USE plm_status plm_graph_create(const plm_strategy *strategy, plm_graph **graph);
-
-/* NULL is allowed. */
-void plm_graph_destroy(plm_graph *graph);
-
-/* PLM_OK, or the first failure of a builder call, whose record is set again. */
-PLM_MUST_USE plm_status plm_graph_status(const plm_graph *graph);
-
-/*
- * Later calls append to `program`, which must be empty. Layer, label and the keys of random numbers
- * start anew, so that the same network called in two programs drops the same elements.
- */
-void plm_graph_begin(plm_graph *graph, plm_program program);
 
 /* Operations and parameters that follow belong to this layer: "block.3", "head", "" for none. */
 void plm_layer(plm_graph *graph, const char *format, ...);

@@ -27,7 +27,7 @@ enum {
 
 /*
  * A network: a function that appends one program's operations, called once for each of FIRST, NEXT,
- * EVALUATE and GENERATE that the job runs, after plm_graph_begin. It makes the inputs "tokens" and
+ * EVALUATE and GENERATE that the job runs. It makes the inputs "tokens" and
  * (except in GENERATE) "targets", and "types" when it tells texts of a pair apart, all [batch,
  * sequence] int32 and no others, and ends with plm_cross_entropy, or with one plm_output, the
  * logits, in GENERATE. Mistakes stick in the graph.

@@ -10,8 +10,8 @@
  * The library never prints and never exits. Two things stop the program: a broken contract of the
  * caller, in debug builds only, and a broken invariant of ours, always.
  *
- *     plm_graph *graph = NULL;
- *     if (plm_graph_create(&graph) != PLM_OK) {
+ *     plm_snapshot *snapshot = NULL;
+ *     if (plm_snapshot_read("rank0.pickle", &snapshot) != PLM_OK) {
  *         plm_error error;
  *         plm_error_get(&error);
  *         fprintf(stderr, "%s\n", error.message);

@@ -79,12 +79,6 @@ const char *plm_update_time_text(plm_update_time update);
 const char *plm_attention_text(plm_attention_form form);
 
 /*
- * Reads "none", "act", "norm", "mlp", "block", "attention" and combinations such as
- * "mlp+attention", or "auto". PLM_ERROR_ARGUMENT otherwise.
- */
-PLM_MUST_USE plm_status plm_recompute_parse(const char *text, uint32_t *bits);
-
-/*
  * Reads the same and operations' names, for `strategy`, to which names are added that it does not
  * have. Whether a network has such operations is seen when it is planned. PLM_ERROR_ARGUMENT for
  * what can be no name, and for more than PLM_RECOMPUTE_NAMES_MAX of them.
@@ -94,19 +88,11 @@ PLM_MUST_USE plm_status plm_strategy_recompute_parse(plm_strategy *strategy, con
 
 enum { PLM_RECOMPUTE_TEXT = 24 + PLM_RECOMPUTE_NAMES_MAX * PLM_RECOMPUTE_NAME_BYTES };
 
-/* The shortest text that reads as these bits of a strategy, into the caller's buffer, which is
- * returned. */
-const char *plm_recompute_format(const plm_strategy *strategy, uint32_t bits,
-                                 char text[PLM_RECOMPUTE_TEXT]);
-
 /* "none", "mlp in every block", or "block in 4 blocks, then act in 8 blocks", what does not fit cut
  * off, into the caller's buffer, which is returned. */
 enum { PLM_RECOMPUTE_LIST_TEXT = 160 };
 const char *plm_strategy_recompute_format(const plm_strategy *strategy,
                                           char text[PLM_RECOMPUTE_LIST_TEXT]);
-
-/* The bits that hold for block `block`. */
-uint32_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block);
 
 /*
  * Reads a strategy from JSON text of `byte_count` bytes; fields that are absent keep their default.

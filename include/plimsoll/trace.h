@@ -6,9 +6,9 @@
  * A plan yields one without running, a run yields one, a PyTorch snapshot yields one. Bills, peaks,
  * timelines, leaks and replays are views of a trace and do not care where it came from.
  *
- * A trace is appended to in order of time and read linearly. Names are interned: an event is a
- * fixed record that holds small numbers, so that tens of millions of events fit in memory. One
- * thread writes; any number read a trace that no longer changes.
+ * A trace is in order of time and is read linearly. Names are interned: an event is a fixed record
+ * that holds small numbers, so that tens of millions of events fit in memory. A trace that was
+ * handed out no longer changes: any number of threads may read one.
  */
 #ifndef PLIMSOLL_TRACE_H
 #define PLIMSOLL_TRACE_H
@@ -89,32 +89,11 @@ typedef struct plm_frame {
     int32_t line; /* 0 when not known */
 } plm_frame;
 
-/* *trace becomes an empty trace, owned by the caller. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_trace_create(plm_trace **trace);
-
 /* Frees the trace and every string that it gave out; NULL is allowed. */
 void plm_trace_destroy(plm_trace *trace);
 
-/* *id = the number of this string, the same for the same text; "" is 0. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_trace_intern(plm_trace *trace, const char *text, uint32_t *id);
-
-/* The same for `count` bytes that need not end with a NUL and hold none. */
-PLM_MUST_USE plm_status plm_trace_intern_bytes(plm_trace *trace, const char *bytes, size_t count,
-                                               uint32_t *id);
-
 /* The text of an interned string; borrowed, valid until the trace is destroyed. */
 const char *plm_trace_text(const plm_trace *trace, uint32_t id);
-
-/* *index = the place of a copy of *owner; equal owners are not merged. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_trace_add_owner(plm_trace *trace, const plm_owner *owner,
-                                            int32_t *index);
-
-/*
- * *index = the number of a call stack, innermost frame first, the same for equal stacks; for
- * plm_owner.frames. PLM_ERROR_HOST_MEMORY.
- */
-PLM_MUST_USE plm_status plm_trace_add_stack(plm_trace *trace, const plm_frame *frames,
-                                            int64_t count, int32_t *index);
 
 /* The number of frames of a stack; 0 for PLM_TRACE_NO_FRAMES. */
 int64_t plm_trace_stack_depth(const plm_trace *trace, int32_t stack);
@@ -122,10 +101,7 @@ int64_t plm_trace_stack_depth(const plm_trace *trace, int32_t stack);
 /* A frame of it, depth 0 being the innermost. */
 plm_frame plm_trace_stack_frame(const plm_trace *trace, int32_t stack, int64_t depth);
 
-/* Appends a copy of *event, whose time must not be before the last one's. PLM_ERROR_HOST_MEMORY. */
-PLM_MUST_USE plm_status plm_trace_add_event(plm_trace *trace, const plm_event *event);
-
-/* The events and owners; borrowed, valid until the next addition. */
+/* The events in order of time, and the owners; borrowed, valid until the trace is destroyed. */
 const plm_event *plm_trace_events(const plm_trace *trace, int64_t *count);
 const plm_owner *plm_trace_owners(const plm_trace *trace, int64_t *count);
 
@@ -150,10 +126,6 @@ plm_trace_peak plm_trace_find_peak(const plm_trace *trace);
  */
 PLM_MUST_USE plm_status plm_trace_live_at(const plm_trace *trace, int64_t at, int64_t **indices,
                                           int64_t *count);
-
-/* largest[role] = the largest sum of bytes_asked of that role's live blocks, each at its own
- * instant. */
-void plm_trace_role_maxima(const plm_trace *trace, size_t largest[PLM_ROLE_COUNT]);
 
 #ifdef __cplusplus
 }

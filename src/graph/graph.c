@@ -32,7 +32,7 @@ const char *plm_program_text(plm_program program)
     return (unsigned)program < PLM_PROGRAM_COUNT ? program_texts[program] : "unknown";
 }
 
-void plm_graph_destroy(plm_graph *graph)
+void plm__graph_destroy(plm_graph *graph)
 {
     if (!graph)
         return;
@@ -53,7 +53,7 @@ bool plm__graph_check(plm_graph *graph, plm_status status)
     return graph->error.status == PLM_OK;
 }
 
-plm_status plm_graph_status(const plm_graph *graph)
+plm_status plm__graph_status(const plm_graph *graph)
 {
     if (graph->error.status == PLM_OK)
         return PLM_OK;
@@ -62,7 +62,7 @@ plm_status plm_graph_status(const plm_graph *graph)
     return status;
 }
 
-void plm_graph_begin(plm_graph *graph, plm_program program)
+void plm__graph_begin(plm_graph *graph, plm_program program)
 {
     PLM_ASSERT(graph->programs[program].begin == graph->programs[program].end);
     graph->program = program;
@@ -177,7 +177,7 @@ static plm_status add_step_record(plm_graph *graph)
                            &graph->tensors.items[tensor].name);
 }
 
-plm_status plm_graph_create(const plm_strategy *strategy, plm_graph **graph)
+plm_status plm__graph_create(const plm_strategy *strategy, plm_graph **graph)
 {
     plm_graph *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
@@ -191,7 +191,7 @@ plm_status plm_graph_create(const plm_strategy *strategy, plm_graph **graph)
     memset(made->loss, -1, sizeof made->loss);
     status = add_step_record(made);
     if (status != PLM_OK) {
-        plm_graph_destroy(made);
+        plm__graph_destroy(made);
         return status;
     }
     *graph = made;

@@ -201,4 +201,22 @@ plm_tensor plm__graph_gradient(plm_graph *graph, plm_tensor parameter, bool *acc
  * the graph is well. */
 bool plm__graph_check(plm_graph *graph, plm_status status);
 
+/*
+ * *graph becomes an empty graph that builds by `strategy` (copied). Owned by the caller.
+ * PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm__graph_create(const plm_strategy *strategy, plm_graph **graph);
+
+/* NULL is allowed. */
+void plm__graph_destroy(plm_graph *graph);
+
+/* PLM_OK, or the first failure of a builder call, whose record is set again. */
+PLM_MUST_USE plm_status plm__graph_status(const plm_graph *graph);
+
+/*
+ * Later calls append to `program`, which must be empty. Layer, label and the keys of random numbers
+ * start anew, so that the same network called in two programs drops the same elements.
+ */
+void plm__graph_begin(plm_graph *graph, plm_program program);
+
 #endif

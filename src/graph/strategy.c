@@ -210,7 +210,7 @@ static plm_status parse_sum(plm_strategy *strategy, const char *text, uint32_t *
     return PLM_OK;
 }
 
-plm_status plm_recompute_parse(const char *text, uint32_t *bits)
+plm_status plm__recompute_parse(const char *text, uint32_t *bits)
 {
     return parse_sum(NULL, text, bits);
 }
@@ -232,8 +232,8 @@ static size_t add_part(char *text, size_t length, const char *part)
     return length + (size_t)wrote;
 }
 
-const char *plm_recompute_format(const plm_strategy *strategy, uint32_t bits,
-                                 char text[PLM_RECOMPUTE_TEXT])
+const char *plm__recompute_format(const plm_strategy *strategy, uint32_t bits,
+                                  char text[PLM_RECOMPUTE_TEXT])
 {
     int best = 0;
     size_t length = 0;
@@ -255,7 +255,7 @@ const char *plm_recompute_format(const plm_strategy *strategy, uint32_t bits,
     return text;
 }
 
-uint32_t plm_strategy_recompute(const plm_strategy *strategy, int32_t block)
+uint32_t plm__strategy_recompute(const plm_strategy *strategy, int32_t block)
 {
     return block < strategy->recompute_count ? strategy->recompute_of[block] : strategy->recompute;
 }
@@ -277,13 +277,13 @@ const char *plm_strategy_recompute_format(const plm_strategy *strategy,
     size_t length = 0;
     if (strategy->recompute_count == 0)
         snprintf(text, PLM_RECOMPUTE_LIST_TEXT, "%s%s",
-                 plm_recompute_format(strategy, strategy->recompute, rung),
+                 plm__recompute_format(strategy, strategy->recompute, rung),
                  strategy->recompute ? " in every block" : "");
     for (int32_t first = 0, next; first < strategy->recompute_count; first = next) {
         next = end_of_run(strategy, first);
         int wrote = snprintf(text + length, PLM_RECOMPUTE_LIST_TEXT - length, "%s%s in %d block%s",
                              first ? ", then " : "",
-                             plm_recompute_format(strategy, strategy->recompute_of[first], rung),
+                             plm__recompute_format(strategy, strategy->recompute_of[first], rung),
                              (int)(next - first), next - first == 1 ? "" : "s");
         length += (size_t)wrote;
         if (length >= PLM_RECOMPUTE_LIST_TEXT)
@@ -384,7 +384,7 @@ static void write_recompute(plm_json_writer *writer, const plm_strategy *strateg
     char text[PLM_RECOMPUTE_TEXT];
     if (strategy->recompute_count == 0) {
         plm__json_text(writer, "recompute",
-                       plm_recompute_format(strategy, strategy->recompute, text));
+                       plm__recompute_format(strategy, strategy->recompute, text));
         return;
     }
     plm__json_begin_array(writer, "recompute");
@@ -392,7 +392,7 @@ static void write_recompute(plm_json_writer *writer, const plm_strategy *strateg
         next = end_of_run(strategy, first);
         plm__json_begin_object(writer, NULL);
         plm__json_text(writer, "rung",
-                       plm_recompute_format(strategy, strategy->recompute_of[first], text));
+                       plm__recompute_format(strategy, strategy->recompute_of[first], text));
         plm__json_int(writer, "blocks", next - first);
         plm__json_end(writer);
     }

@@ -37,7 +37,7 @@ static void differentiate(plm_graph *graph, int64_t index, plm_tensor *gradients
 
 plm_status plm__pass_backward(plm_graph *graph)
 {
-    PLM_TRY(plm_graph_status(graph));
+    PLM_TRY(plm__graph_status(graph));
     PLM_FAIL_IF(graph->loss[graph->program] == PLM_TENSOR_NONE, PLM_ERROR_ARGUMENT,
                 "the network ends without a cross entropy: nothing to differentiate");
     /* Only forward tensors are looked up; the operations emitted meanwhile make newer ones. */
@@ -50,5 +50,5 @@ plm_status plm__pass_backward(plm_graph *graph)
         differentiate(graph, i, gradients);
     graph->block = -1;
     plm__host_free(gradients);
-    return plm_graph_status(graph);
+    return plm__graph_status(graph);
 }

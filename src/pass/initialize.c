@@ -4,7 +4,7 @@
 
 plm_status plm__pass_initialize(plm_graph *graph)
 {
-    plm_graph_begin(graph, PLM_PROGRAM_INITIALIZE);
+    plm__graph_begin(graph, PLM_PROGRAM_INITIALIZE);
     for (int64_t i = 0; i < graph->parameters.count; i++) {
         const plm_parameter_info *parameter = &graph->parameters.items[i];
         plm_tensor value = plm__graph_flat(graph, parameter->flat[PLM_FLAT_PARAMETER],

@@ -9,7 +9,7 @@
 plm_status plm__pass_precision(plm_graph *graph)
 {
     if (graph->strategy.precision == PLM_DTYPE_F32)
-        return plm_graph_status(graph);
+        return plm__graph_status(graph);
     for (int group = 0; group < PLM_GROUP_COUNT; group++) {
         plm_tensor masters = plm__graph_flat_whole(graph, PLM_FLAT_MASTER, (plm_group)group);
         if (masters == PLM_TENSOR_NONE)
@@ -19,5 +19,5 @@ plm_status plm__pass_precision(plm_graph *graph)
             PLM_TENSOR_NONE};
         plm__op_append(graph, PLM_OP_CAST, NULL, &masters, effect);
     }
-    return plm_graph_status(graph);
+    return plm__graph_status(graph);
 }

@@ -10,6 +10,7 @@
 
 #include "pass/pass.h"
 #include "pass/pass_internal.h"
+#include "graph/strategy.h"
 
 typedef struct rewrite {
     plm_graph *graph;
@@ -53,7 +54,7 @@ static uint32_t bits_of(const plm_graph *graph, const plm_op *op, int index)
 static bool drops_output(const plm_graph *graph, const plm_op *op, int index)
 {
     return op->block >= 0 &&
-           (bits_of(graph, op, index) & plm_strategy_recompute(&graph->strategy, op->block));
+           (bits_of(graph, op, index) & plm__strategy_recompute(&graph->strategy, op->block));
 }
 
 /* A product that feeds an activation function is dropped by its consumer. */
@@ -61,7 +62,7 @@ static bool drops_fed_product(const plm_graph *graph, const plm_op *product, con
 {
     return plm__op_class(product) == PLM_CLASS_PRODUCT && product->block == consumer->block &&
            product->block >= 0 && plm__op_class(consumer) == PLM_CLASS_ACTIVATION &&
-           (plm_strategy_recompute(&graph->strategy, product->block) & PLM_RECOMPUTE_MLP);
+           (plm__strategy_recompute(&graph->strategy, product->block) & PLM_RECOMPUTE_MLP);
 }
 
 bool plm__recompute_drops_both(const plm_graph *graph, const plm_op *product,

@@ -95,14 +95,14 @@ static plm_status update_late(plm_graph *graph, plm_optimizer optimizer)
 plm_status plm__pass_update(plm_graph *graph, plm_optimizer optimizer)
 {
     PLM_TRY(check_optimizer(optimizer));
-    plm_graph_begin(graph, PLM_PROGRAM_UPDATE);
+    plm__graph_begin(graph, PLM_PROGRAM_UPDATE);
     make_flats(graph, optimizer);
     if (graph->strategy.update == PLM_UPDATE_LATE)
         return update_late(graph, optimizer);
     const plm_op_attr attr = {.early = true};
     const plm_tensor none[4] = {PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE, PLM_TENSOR_NONE};
     plm__op_append(graph, PLM_OP_GRADIENT_NORM, &attr, none, NULL);
-    return plm_graph_status(graph);
+    return plm__graph_status(graph);
 }
 
 /* ---- early --------------------------------------------------------------------------------- */
@@ -192,7 +192,7 @@ plm_status plm__pass_update_early(plm_graph *graph, plm_optimizer optimizer)
             update_parameter(graph, optimizer, p);
     }
     graph->block = -1;
-    status = plm_graph_status(graph);
+    status = plm__graph_status(graph);
 done:
     plm__host_free(places.old.ops);
     plm__host_free(places.last);

@@ -9,6 +9,7 @@
 
 #include "plan/search_internal.h"
 #include "plimsoll/device_profile.h"
+#include "graph/strategy.h"
 
 void plm_advice_destroy(plm_advice *advice)
 {
@@ -36,7 +37,7 @@ static void add_plan(const request *r, const char *what, const plm_plan *plan)
 static bool same_choices(const plm_strategy *a, const plm_strategy *b, int32_t blocks)
 {
     for (int32_t i = 0; i <= blocks && i < PLM_BLOCKS_MAX; i++)
-        if (plm_strategy_recompute(a, i) != plm_strategy_recompute(b, i))
+        if (plm__strategy_recompute(a, i) != plm__strategy_recompute(b, i))
             return false;
     return a->micro_batch == b->micro_batch && a->head_chunks == b->head_chunks &&
            a->mlp_chunks == b->mlp_chunks && a->attention == b->attention &&
@@ -104,7 +105,7 @@ static plm_status add_rungs(const request *r)
         char what[PLM_ALTERNATIVE_TEXT];
         plm_strategy strategy = r->advice->plan.strategy;
         strategy.recompute_count = 0;
-        PLM_TRY(plm_recompute_parse(rungs[i], &strategy.recompute));
+        PLM_TRY(plm__recompute_parse(rungs[i], &strategy.recompute));
         snprintf(what, sizeof what, i == 0 ? "no recompute" : "recompute %s in every block",
                  rungs[i]);
         PLM_TRY(add_other(r, what, &strategy));
@@ -420,7 +421,7 @@ static plm_status add_heavier_rungs(const request *r)
         char what[PLM_ALTERNATIVE_TEXT];
         plm_strategy other = *r->open;
         other.recompute_count = 0;
-        PLM_TRY(plm_recompute_parse(heavier[i], &other.recompute));
+        PLM_TRY(plm__recompute_parse(heavier[i], &other.recompute));
         snprintf(what, sizeof what, "recompute %s in every block", heavier[i]);
         PLM_TRY(add_cure(r, what, &other));
     }

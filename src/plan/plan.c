@@ -13,7 +13,7 @@ void plm_plan_destroy(plm_plan *plan)
 {
     if (!plan)
         return;
-    plm_graph_destroy(plan->graph);
+    plm__graph_destroy(plan->graph);
     plm__host_free(plan->places);
     plm__host_free(plan->workspaces);
     plm__host_free(plan);
@@ -76,9 +76,9 @@ static plm_status check_program(const plm_graph *graph, const plm_job *job, plm_
 static plm_status build_program(plm_graph *graph, const plm_job *job, plm_program program,
                                 int64_t sequences)
 {
-    plm_graph_begin(graph, program);
+    plm__graph_begin(graph, program);
     job->network.build(graph, job->network.config, program, sequences, job->sequence);
-    PLM_TRY(plm_graph_status(graph));
+    PLM_TRY(plm__graph_status(graph));
     PLM_TRY(check_program(graph, job, program, sequences));
     bool trains = program == PLM_PROGRAM_FIRST || program == PLM_PROGRAM_NEXT;
     if (trains)
@@ -212,7 +212,7 @@ static plm_status sketch(const plm_job *job, const plm_strategy *strategy, plm_d
     plan->summary.batch = job->batch;
     plan->summary.sequence = job->sequence;
     plan->summary.optimizer = job->optimizer;
-    PLM_TRY(plm_graph_create(strategy, &plan->graph));
+    PLM_TRY(plm__graph_create(strategy, &plan->graph));
     PLM_TRY(build_programs(plan->graph, job));
     PLM_TRY(ask_workspaces(plan, device));
     return find_lifetimes(plan);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "trace/trace.h"
 
 typedef struct writer {
     const plm_plan *plan;
@@ -31,7 +32,7 @@ typedef struct writer {
 
 static plm_status intern(writer *w, const char *text, uint32_t *id)
 {
-    return plm_trace_intern(w->trace, text, id);
+    return plm__trace_intern(w->trace, text, id);
 }
 
 static const char *graph_text(const writer *w, uint32_t id)
@@ -125,7 +126,7 @@ static plm_status add_owner(writer *w, plm_tensor tensor, int32_t *index)
     const int32_t *readers = &w->readers[(int64_t)tensor * PLM_TRACE_KEPT_MAX];
     for (int i = 0; i < PLM_TRACE_KEPT_MAX && readers[i]; i++)
         owner.kept_for[i] = w->op_places[readers[i] - 1];
-    return plm_trace_add_owner(w->trace, &owner, index);
+    return plm__trace_add_owner(w->trace, &owner, index);
 }
 
 static plm_status add_alloc(writer *w, int32_t owner, size_t offset, size_t bytes, size_t taken,
@@ -138,14 +139,14 @@ static plm_status add_alloc(writer *w, int32_t owner, size_t offset, size_t byte
                          .block = w->next_block++,
                          .owner = owner,
                          .kind = PLM_EVENT_BLOCK_ALLOC};
-    return plm_trace_add_event(w->trace, event);
+    return plm__trace_add_event(w->trace, event);
 }
 
 static plm_status add_free(writer *w, plm_event event)
 {
     event.kind = PLM_EVENT_BLOCK_FREE;
     event.time = w->time;
-    return plm_trace_add_event(w->trace, &event);
+    return plm__trace_add_event(w->trace, &event);
 }
 
 static plm_status add_mark(writer *w, const char *text)
@@ -153,7 +154,7 @@ static plm_status add_mark(writer *w, const char *text)
     plm_event event = {
         .time = w->time, .block = -1, .owner = PLM_TRACE_NO_OWNER, .kind = PLM_EVENT_MARK};
     PLM_TRY(intern(w, text, &event.label));
-    return plm_trace_add_event(w->trace, &event);
+    return plm__trace_add_event(w->trace, &event);
 }
 
 static plm_status add_block(writer *w, plm_tensor tensor, size_t offset, size_t taken,
@@ -224,7 +225,7 @@ static plm_status add_workspace(writer *w, int64_t index, plm_event *event)
     int32_t owner_index;
     PLM_TRY(intern(w, graph_text(w, w->graph->ops.items[index].layer), &owner.layer));
     PLM_TRY(intern(w, "workspace", &owner.name));
-    PLM_TRY(plm_trace_add_owner(w->trace, &owner, &owner_index));
+    PLM_TRY(plm__trace_add_owner(w->trace, &owner, &owner_index));
     return add_alloc(w, owner_index, workspace->offset, workspace->bytes,
                      plm__granules(workspace->bytes), event);
 }
@@ -356,7 +357,7 @@ static void find_largest_tensors(writer *w)
 static plm_status start(writer *w)
 {
     size_t ops = (size_t)w->graph->ops.count, storages = (size_t)w->graph->storages.count;
-    PLM_TRY(plm_trace_create(&w->trace));
+    PLM_TRY(plm__trace_create(&w->trace));
     PLM_TRY(plm__host_alloc(ops * sizeof *w->op_texts, &w->op_texts));
     PLM_TRY(plm__host_alloc(ops * sizeof *w->op_places, &w->op_places));
     PLM_TRY(plm__host_alloc(

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "trace/trace.h"
 
 plm_status plm__owner_map_init(plm_owner_map *map, const plm_fold_store *store, plm_trace *trace)
 {
@@ -30,7 +31,7 @@ plm_status plm__owner_map_carry_text(plm_owner_map *map, uint32_t *text)
     map->text.count = 0;
     plm__utf8_add_clean(&map->text, entry->bytes, entry->count);
     PLM_TRY(plm__text_status(&map->text));
-    return plm_trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, text);
+    return plm__trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, text);
 }
 
 static plm_status carry_stack(plm_owner_map *map, uint32_t stack, int32_t *index)
@@ -47,7 +48,7 @@ static plm_status carry_stack(plm_owner_map *map, uint32_t stack, int32_t *index
         PLM_TRY(plm__owner_map_carry_text(map, &frame.file));
         PLM_TRY(PLM_ARRAY_PUSH(&map->frames, frame));
     }
-    return plm_trace_add_stack(map->trace, map->frames.items, count, index);
+    return plm__trace_add_stack(map->trace, map->frames.items, count, index);
 }
 
 static bool begins(const char *text, const char *start)
@@ -105,7 +106,7 @@ static plm_status carry_site(plm_owner_map *map, uint32_t *op)
     if (site->line > 0)
         plm__text_add(&map->text, " %s:%d", plm_trace_text(map->trace, site->file), site->line);
     PLM_TRY(plm__text_status(&map->text));
-    return plm_trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, op);
+    return plm__trace_intern_bytes(map->trace, map->text.items, (size_t)map->text.count, op);
 }
 
 plm_status plm__owner_map_carry(plm_owner_map *map, int32_t *owner)
@@ -123,7 +124,7 @@ plm_status plm__owner_map_carry(plm_owner_map *map, int32_t *owner)
             PLM_TRY(carry_site(map, &made.op));
         }
         int32_t index;
-        PLM_TRY(plm_trace_add_owner(map->trace, &made, &index));
+        PLM_TRY(plm__trace_add_owner(map->trace, &made, &index));
         *place = index + 1;
     }
     *owner = *place - 1;

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "plimsoll/torch_profile.h"
 #include "torch/stream.h"
+#include "trace/trace.h"
 
 enum { SNIFFED_BYTES = 4096, CUDA_TYPE = 1, DEVICES_MAX = 1024 };
 
@@ -225,9 +226,9 @@ static plm_status add_owner(profile_work *work, const char *name, plm_text *clea
     clean->count = 0;
     plm__utf8_add_clean(clean, name, strlen(name));
     PLM_TRY(plm__text_status(clean));
-    PLM_TRY(
-        plm_trace_intern_bytes(work->profile->trace, clean->items, (size_t)clean->count, &made.op));
-    return plm_trace_add_owner(work->profile->trace, &made, owner);
+    PLM_TRY(plm__trace_intern_bytes(work->profile->trace, clean->items, (size_t)clean->count,
+                                    &made.op));
+    return plm__trace_add_owner(work->profile->trace, &made, owner);
 }
 
 static plm_status add_instant(profile_work *work, const address_map *map,
@@ -254,7 +255,7 @@ static plm_status add_instant(profile_work *work, const address_map *map,
     event.block = *block - 1;
     if (!is_birth)
         *block = 0;
-    return plm_trace_add_event(profile->trace, &event);
+    return plm__trace_add_event(profile->trace, &event);
 }
 
 static void note_totals(plm_torch_profile *profile, const memory_instant *instant)
@@ -332,7 +333,7 @@ plm_status plm_torch_profile_read(const char *path, plm_torch_profile **profile)
     PLM_TRY_DONE(read_text(path, &text));
     PLM_TRY_DONE(plm__json_read(path, text.items, (size_t)text.count, &root));
     PLM_TRY_DONE(plm__host_alloc(sizeof *work.profile, &work.profile));
-    PLM_TRY_DONE(plm_trace_create(&work.profile->trace));
+    PLM_TRY_DONE(plm__trace_create(&work.profile->trace));
     PLM_TRY_DONE(read_document(&work, root));
     *profile = work.profile;
     work.profile = NULL;

@@ -329,7 +329,7 @@ static plm_status assemble_histories(assembly *work)
     snapshot->traces.count = snapshot->devices.count;
     for (int64_t i = snapshot->devices.count - 1; i >= 0; i--) {
         plm_snapshot_device *device = &snapshot->devices.items[i];
-        PLM_TRY(plm_trace_create(&snapshot->traces.items[i]));
+        PLM_TRY(plm__trace_create(&snapshot->traces.items[i]));
         device->trace = snapshot->traces.items[i];
         PLM_TRY(sum_state(work->store.blocks.items, device));
         PLM_TRY(assemble_history(work, i, parted, snapshot->traces.items[i]));

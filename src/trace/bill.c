@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/host.h"
+#include "trace/trace.h"
 
 void plm_bill_destroy(plm_bill *bill)
 {
@@ -69,7 +70,7 @@ static void tell_where(plm_bill *bill)
 
 static plm_status fill(plm_bill *bill)
 {
-    plm_trace_role_maxima(bill->trace, bill->role_bytes);
+    plm__trace_role_maxima(bill->trace, bill->role_bytes);
     bill->peak_event = plm_trace_find_peak(bill->trace).event;
     find_largest_temporary(bill);
     tell_where(bill);

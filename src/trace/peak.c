@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "plimsoll/trace.h"
+#include "trace/trace.h"
 
 plm_trace_peak plm_trace_find_peak(const plm_trace *trace)
 {
@@ -28,7 +29,7 @@ plm_trace_peak plm_trace_find_peak(const plm_trace *trace)
     return peak;
 }
 
-void plm_trace_role_maxima(const plm_trace *trace, size_t largest[PLM_ROLE_COUNT])
+void plm__trace_role_maxima(const plm_trace *trace, size_t largest[PLM_ROLE_COUNT])
 {
     int64_t count, owner_count;
     const plm_event *events = plm_trace_events(trace, &count);

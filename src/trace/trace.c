@@ -27,7 +27,7 @@ const char *plm_event_text(plm_event_kind kind)
     return (unsigned)kind < PLM_EVENT_COUNT ? event_texts[kind] : "unknown";
 }
 
-plm_status plm_trace_create(plm_trace **trace)
+plm_status plm__trace_create(plm_trace **trace)
 {
     plm_trace *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
@@ -53,12 +53,12 @@ void plm_trace_destroy(plm_trace *trace)
     plm__host_free(trace);
 }
 
-plm_status plm_trace_intern(plm_trace *trace, const char *text, uint32_t *id)
+plm_status plm__trace_intern(plm_trace *trace, const char *text, uint32_t *id)
 {
     return plm__intern_add(&trace->strings, text, strlen(text), id);
 }
 
-plm_status plm_trace_intern_bytes(plm_trace *trace, const char *bytes, size_t count, uint32_t *id)
+plm_status plm__trace_intern_bytes(plm_trace *trace, const char *bytes, size_t count, uint32_t *id)
 {
     return plm__intern_add(&trace->strings, bytes, count, id);
 }
@@ -68,7 +68,7 @@ const char *plm_trace_text(const plm_trace *trace, uint32_t id)
     return plm__intern_text(&trace->strings, id);
 }
 
-plm_status plm_trace_add_owner(plm_trace *trace, const plm_owner *owner, int32_t *index)
+plm_status plm__trace_add_owner(plm_trace *trace, const plm_owner *owner, int32_t *index)
 {
     PLM_FAIL_IF(trace->owners.count >= INT32_MAX, PLM_ERROR_OVERFLOW,
                 "more owners than a trace can name");
@@ -77,8 +77,8 @@ plm_status plm_trace_add_owner(plm_trace *trace, const plm_owner *owner, int32_t
     return PLM_OK;
 }
 
-plm_status plm_trace_add_stack(plm_trace *trace, const plm_frame *frames, int64_t count,
-                               int32_t *index)
+plm_status plm__trace_add_stack(plm_trace *trace, const plm_frame *frames, int64_t count,
+                                int32_t *index)
 {
     size_t bytes;
     uint32_t number;
@@ -129,7 +129,7 @@ int64_t plm__trace_block_count(const plm_trace *trace)
     return largest + 1;
 }
 
-plm_status plm_trace_add_event(plm_trace *trace, const plm_event *event)
+plm_status plm__trace_add_event(plm_trace *trace, const plm_event *event)
 {
     PLM_ASSERT(trace->events.count == 0 ||
                event->time >= trace->events.items[trace->events.count - 1].time);

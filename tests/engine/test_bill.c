@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "plimsoll/plan_report.h"
 #include "engine/fake_plan.h"
+#include "trace/trace.h"
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=16,vocab=40"
 
@@ -255,7 +256,7 @@ static uint32_t intern(plm_trace *trace, const char *text)
 {
     uint32_t id = 0;
     if (text)
-        assert_ok(plm_trace_intern(trace, text, &id));
+        assert_ok(plm__trace_intern(trace, text, &id));
     return id;
 }
 
@@ -276,20 +277,20 @@ static void add_block(plm_trace *trace, const block *b, int64_t index)
                        .bytes_taken = (b->bytes + 63) / 64 * 64,
                        .block = index,
                        .kind = PLM_EVENT_BLOCK_ALLOC};
-    assert_ok(plm_trace_add_owner(trace, &owner, &event.owner));
-    assert_ok(plm_trace_add_event(trace, &event));
+    assert_ok(plm__trace_add_owner(trace, &owner, &event.owner));
+    assert_ok(plm__trace_add_event(trace, &event));
 }
 
 static plm_bill *hand_bill(void)
 {
     plm_trace *trace = NULL;
     plm_bill *bill = NULL;
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     plm_event mark = {.block = -1,
                       .owner = PLM_TRACE_NO_OWNER,
                       .label = intern(trace, "first"),
                       .kind = PLM_EVENT_MARK};
-    assert_ok(plm_trace_add_event(trace, &mark));
+    assert_ok(plm__trace_add_event(trace, &mark));
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         add_block(trace, &blocks[i], (int64_t)i);
     assert_ok(plm_bill_create(trace, &bill));
@@ -436,7 +437,7 @@ static void the_bill_of_an_empty_trace_is_a_page_too(void **state)
     plm_trace *trace = NULL;
     plm_bill *bill = NULL;
     char *line = NULL;
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     assert_ok(plm_bill_create(trace, &bill));
     char *page = page_of(bill, (plm_report_style){0});
     assert_page_has(page, "Nothing was ever live.");
@@ -456,10 +457,10 @@ static void a_block_whose_role_is_not_known_is_counted_and_named_so(void **state
     char *line = NULL;
     plm_owner owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
     plm_event event = {.bytes_asked = 1000, .bytes_taken = 1024, .kind = PLM_EVENT_BLOCK_ALLOC};
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     owner.name = intern(trace, "somebody");
-    assert_ok(plm_trace_add_owner(trace, &owner, &event.owner));
-    assert_ok(plm_trace_add_event(trace, &event));
+    assert_ok(plm__trace_add_owner(trace, &owner, &event.owner));
+    assert_ok(plm__trace_add_event(trace, &event));
     assert_ok(plm_bill_create(trace, &bill));
     assert_int_equal(bill->live_bytes, 1024);
     for (int role = 0; role < PLM_ROLE_COUNT; role++)

@@ -4,6 +4,7 @@
 #include "plan/plan.h"
 #include "engine/fake_plan.h"
 #include "engine/small_run.h"
+#include "graph/strategy.h"
 
 static const small_shape small = {.layers = 2,
                                   .width = 24,
@@ -188,7 +189,7 @@ static plm_status plan_mlp(int64_t chunks, const char *recompute, plm_dtype grad
     strategy.mlp_chunks = chunks;
     strategy.precision = gradient;
     strategy.gradient = gradient;
-    assert_ok(plm_recompute_parse(recompute, &strategy.recompute));
+    assert_ok(plm__recompute_parse(recompute, &strategy.recompute));
     plm_status status = plm_plan_create(&job, &strategy, &device.head, &plan);
     if (status == PLM_OK)
         *summary = plm_plan_summarize(plan);
@@ -353,7 +354,7 @@ static void the_trace_of_a_chunked_plan_peaks_at_its_lower_bound(void **state)
     plm_strategy strategy = strategy_of(2, PLM_ATTENTION_FUSED);
     strategy.head_chunks = 5;
     strategy.mlp_chunks = 3;
-    assert_ok(plm_recompute_parse("mlp", &strategy.recompute));
+    assert_ok(plm__recompute_parse("mlp", &strategy.recompute));
     assert_ok(plm_plan_create(&job, &strategy, &device.head, &plan));
     assert_ok(plm_plan_bill(plan, "small", 0, &bill));
     assert_int_equal(bill->live_bytes, plm_plan_summarize(plan).lower_bound_bytes);

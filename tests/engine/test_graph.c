@@ -26,15 +26,15 @@ static net begin(plm_program program)
 {
     net n = {0};
     plm_strategy strategy = plm_strategy_default();
-    assert_ok(plm_graph_create(&strategy, &n.g));
-    plm_graph_begin(n.g, program);
+    assert_ok(plm__graph_create(&strategy, &n.g));
+    plm__graph_begin(n.g, program);
     n.ids = plm_input(n.g, "tokens", 2, (int64_t[]){BATCH, LENGTH});
     n.table = parameter(n.g, "table", 2, VOCABULARY, WIDTH);
     n.x = plm_embedding(n.g, n.ids, n.table);
     n.weight = parameter(n.g, "weight", 2, 3 * WIDTH, WIDTH);
     n.bias = parameter(n.g, "bias", 1, 3 * WIDTH, 0);
     n.scale = parameter(n.g, "scale", 1, WIDTH, 0);
-    assert_ok(plm_graph_status(n.g));
+    assert_ok(plm__graph_status(n.g));
     return n;
 }
 
@@ -71,8 +71,8 @@ static void results_have_the_shapes_that_the_table_says(void **state)
     plm_tensor logits = plm_linear(n.g, normalised, n.table, NONE);
     assert_shape(n.g, logits, "[2,4,10] fp32");
     assert_shape(n.g, plm_cross_entropy(n.g, logits, n.ids), "[8] fp32");
-    assert_ok(plm_graph_status(n.g));
-    plm_graph_destroy(n.g);
+    assert_ok(plm__graph_status(n.g));
+    plm__graph_destroy(n.g);
 }
 
 static void plain_attention_holds_a_matrix_for_each_head(void **state)
@@ -87,7 +87,7 @@ static void plain_attention_holds_a_matrix_for_each_head(void **state)
     assert_int_equal(n.g->ops.items[before + 1].kind, PLM_OP_ATTENTION_SCORES);
     assert_shape(n.g, n.g->ops.items[before + 1].out[0], "[2,3,4,4] fp32");
     assert_shape(n.g, n.g->ops.items[before + 2].out[0], "[2,3,4,4] fp32");
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 static void grouped_heads_share_keys_and_have_a_size_of_their_own(void **state)
@@ -231,16 +231,16 @@ static plm_tensor foreign_name(net *n)
 }
 static plm_tensor parameter_after_training(net *n)
 {
-    plm_graph_begin(n->g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(n->g, PLM_PROGRAM_FIRST);
     n->ids = plm_input(n->g, "tokens", 2, (int64_t[]){BATCH, LENGTH});
     plm_embedding(n->g, n->ids, n->table);
-    plm_graph_begin(n->g, PLM_PROGRAM_GENERATE);
+    plm__graph_begin(n->g, PLM_PROGRAM_GENERATE);
     assert_int_equal(parameter(n->g, "table", 2, VOCABULARY, WIDTH), n->table);
     return parameter(n->g, "late", 1, WIDTH, 0);
 }
 static plm_tensor of_another_program(net *n)
 {
-    plm_graph_begin(n->g, PLM_PROGRAM_GENERATE);
+    plm__graph_begin(n->g, PLM_PROGRAM_GENERATE);
     return plm_gelu(n->g, n->x);
 }
 static plm_tensor another_shape(net *n)
@@ -338,13 +338,13 @@ static void a_mistake_is_told_with_what_was_wanted_and_what_was_found(void **sta
         net n = begin(PLM_PROGRAM_EVALUATE);
         plm_error error;
         assert_int_equal(mistakes[i].call(&n), NONE);
-        plm_status status = plm_graph_status(n.g);
+        plm_status status = plm__graph_status(n.g);
         assert_true(status == PLM_ERROR_ARGUMENT || status == PLM_ERROR_OVERFLOW);
         plm_error_get(&error);
         for (int k = 0; k < 2; k++)
             if (!strstr(error.message, mistakes[i].said[k]))
                 fail_msg("case %zu: '%s' lacks '%s'", i, error.message, mistakes[i].said[k]);
-        plm_graph_destroy(n.g);
+        plm__graph_destroy(n.g);
     }
 }
 
@@ -354,7 +354,7 @@ static void the_first_failure_sticks_and_later_calls_do_nothing(void **state)
     net n = begin(PLM_PROGRAM_EVALUATE);
     plm_error first, later;
     assert_int_equal(wrong_bias(&n), NONE);
-    assert_int_equal(plm_graph_status(n.g), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__graph_status(n.g), PLM_ERROR_ARGUMENT);
     plm_error_get(&first);
     int64_t ops = n.g->ops.count, tensors = n.g->tensors.count, parameters = n.g->parameters.count;
     assert_int_equal(plm_gelu(n.g, n.x), NONE);
@@ -370,10 +370,10 @@ static void the_first_failure_sticks_and_later_calls_do_nothing(void **state)
     assert_int_equal(n.g->tensors.count, tensors);
     assert_int_equal(n.g->parameters.count, parameters);
     assert_int_equal(unknown_name(&n), NONE); /* another mistake */
-    assert_int_equal(plm_graph_status(n.g), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__graph_status(n.g), PLM_ERROR_ARGUMENT);
     plm_error_get(&later);
     assert_string_equal(later.message, first.message);
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 /* ---- parameters ---------------------------------------------------------------------------- */
@@ -387,14 +387,14 @@ static void programs_share_parameters_by_their_full_name(void **state)
     int64_t parameters = n.g->parameters.count, storages = n.g->storages.count;
     plm_layer(n.g, "block.%d", 4);
     assert_int_not_equal(parameter(n.g, "up.weight", 2, 5, WIDTH), made);
-    plm_graph_begin(n.g, PLM_PROGRAM_EVALUATE);
+    plm__graph_begin(n.g, PLM_PROGRAM_EVALUATE);
     assert_int_equal(plm_parameter_named(n.g, "block.3.up.weight"), made);
     plm_layer(n.g, "block.%d", 3);
     assert_int_equal(parameter(n.g, "up.weight", 2, 5, WIDTH), made);
     assert_int_equal(n.g->parameters.count, parameters + 1);
     assert_int_equal(n.g->storages.count, storages); /* flat: no storage of its own */
-    assert_ok(plm_graph_status(n.g));
-    plm_graph_destroy(n.g);
+    assert_ok(plm__graph_status(n.g));
+    plm__graph_destroy(n.g);
 }
 
 static void a_tied_weight_is_one_parameter(void **state)
@@ -407,7 +407,7 @@ static void a_tied_weight_is_one_parameter(void **state)
     assert_int_equal(n.g->parameters.count, parameters);
     assert_int_equal(n.g->group_elements[PLM_GROUP_DECAY], elements);
     assert_int_equal(last_op(n.g)->in[1], n.table);
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 static void parameters_lie_flat_by_decay_group_on_granules(void **state)
@@ -430,7 +430,7 @@ static void parameters_lie_flat_by_decay_group_on_granules(void **state)
         assert_int_equal(n.g->storages.items[storage].bytes, end[group]);
         assert_int_equal(n.g->storages.items[storage].scope, PLM_SCOPE_RUN);
     }
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 static void what_belongs_to_a_parameter_lies_where_it_lies(void **state)
@@ -452,7 +452,7 @@ static void what_belongs_to_a_parameter_lies_where_it_lies(void **state)
         assert_int_equal(n.g->storages.items[storage].bytes,
                          n.g->group_elements[PLM_GROUP_DECAY] * sizeof(float));
     }
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 /* ---- names and random numbers -------------------------------------------------------------- */
@@ -467,7 +467,7 @@ static void a_product_is_called_by_its_weight(void **state)
     assert_string_equal(plm__intern_text(&n.g->names, last_op(n.g)->layer), "block.0");
     plm_gelu(n.g, n.x);
     assert_string_equal(plm__intern_text(&n.g->names, last_op(n.g)->label), "gelu");
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 static void dropout_is_nothing_outside_training_but_keeps_its_sites(void **state)
@@ -477,7 +477,7 @@ static void dropout_is_nothing_outside_training_but_keeps_its_sites(void **state
     net n = begin(PLM_PROGRAM_FIRST);
     for (int i = 0; i < 2; i++) {
         if (i == 1) {
-            plm_graph_begin(n.g, PLM_PROGRAM_NEXT);
+            plm__graph_begin(n.g, PLM_PROGRAM_NEXT);
             n.ids = plm_input(n.g, "tokens", 2, (int64_t[]){BATCH, LENGTH});
             n.x = plm_embedding(n.g, n.ids, n.table);
         }
@@ -488,12 +488,12 @@ static void dropout_is_nothing_outside_training_but_keeps_its_sites(void **state
         plm_dropout(n.g, n.x, 0.5f);
         assert_int_not_equal(last_op(n.g)->attr.site, sites[i]);
     }
-    assert_ok(plm_graph_status(n.g));
-    plm_graph_destroy(n.g);
+    assert_ok(plm__graph_status(n.g));
+    plm__graph_destroy(n.g);
     assert_int_equal(sites[0], sites[1]);
     n = begin(PLM_PROGRAM_EVALUATE);
     assert_int_equal(plm_dropout(n.g, n.x, 0.5f), n.x);
-    plm_graph_destroy(n.g);
+    plm__graph_destroy(n.g);
 }
 
 /* ---- failures ------------------------------------------------------------------------------ */
@@ -503,11 +503,11 @@ static plm_status build_once(void *context)
     (void)context;
     plm_graph *g = NULL;
     plm_strategy strategy = plm_strategy_default();
-    plm_status status = plm_graph_create(&strategy, &g);
+    plm_status status = plm__graph_create(&strategy, &g);
     if (status != PLM_OK)
         return status;
     for (int program = PLM_PROGRAM_FIRST; program <= PLM_PROGRAM_NEXT; program++) {
-        plm_graph_begin(g, (plm_program)program);
+        plm__graph_begin(g, (plm_program)program);
         plm_tensor ids = plm_input(g, "tokens", 2, (int64_t[]){1, 2});
         plm_layer(g, "embedding");
         plm_tensor table = parameter(g, "table", 2, 4, 8);
@@ -520,8 +520,8 @@ static plm_status build_once(void *context)
         plm_cross_entropy(g, plm_linear(g, x, plm_parameter_named(g, "embedding.table"), NONE),
                           ids);
     }
-    status = plm_graph_status(g);
-    plm_graph_destroy(g);
+    status = plm__graph_status(g);
+    plm__graph_destroy(g);
     return status;
 }
 

@@ -33,8 +33,8 @@ static void sgd_updates_each_group_with_one_moment(void **state)
     small_shape shape = shape_with(PLM_OPTIMIZER_SGD);
     plm_graph *g = NULL;
     small_run_describe(&run, &shape);
-    assert_ok(plm_graph_create(&run.strategy, &g));
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    assert_ok(plm__graph_create(&run.strategy, &g));
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     run.job.network.build(g, run.job.network.config, PLM_PROGRAM_FIRST, 2, 8);
     assert_ok(plm__pass_update(g, PLM_OPTIMIZER_SGD));
     plm_op_range range = g->programs[PLM_PROGRAM_UPDATE];
@@ -49,7 +49,7 @@ static void sgd_updates_each_group_with_one_moment(void **state)
                          g->flat_storage[PLM_FLAT_MOMENT1][group]);
         assert_int_equal(g->flat_storage[PLM_FLAT_MOMENT2][group], -1);
     }
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void an_optimizer_that_is_none_is_refused(void **state)

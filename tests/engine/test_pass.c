@@ -15,7 +15,7 @@ static plm_graph *new_graph(void)
 {
     plm_graph *g = NULL;
     plm_strategy strategy = plm_strategy_default();
-    assert_ok(plm_graph_create(&strategy, &g));
+    assert_ok(plm__graph_create(&strategy, &g));
     return g;
 }
 
@@ -61,7 +61,7 @@ static void assert_kinds(const plm_graph *g, plm_program program, int64_t from,
 /* x reaches the loss directly and through a GELU; the head is tied. Forward: 5 operations. */
 static void build_branch(plm_graph *g, plm_program program)
 {
-    plm_graph_begin(g, program);
+    plm__graph_begin(g, program);
     plm_tensor ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_embedding(g, ids, table);
     plm_tensor sum = plm_add(g, plm_gelu(g, x), x);
@@ -81,7 +81,7 @@ static void gradients_that_meet_are_summed_by_operations_in_order(void **state)
     assert_int_equal(ops[4].in[0], ops[2].out[0]); /* what came first stands first */
     assert_int_equal(ops[4].in[1], ops[3].out[0]);
     assert_int_equal(ops[5].in[1], ops[4].out[0]);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void a_window_is_written_first_and_added_to_from_then_on(void **state)
@@ -96,7 +96,7 @@ static void a_window_is_written_first_and_added_to_from_then_on(void **state)
         assert_true(ops[5].attr.accumulate); /* of the embedding, the same weight */
         assert_int_equal(ops[1].effect[0], ops[5].effect[0]);
     }
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 /* In every program of a whole GPT, dropout and all. */
@@ -110,7 +110,7 @@ static void each_gradient_of_a_gpt_is_written_once_in_first_and_never_in_next(vo
         plm_graph *g = new_graph();
         g->strategy.attention = (plm_attention_form)form;
         for (int program = PLM_PROGRAM_FIRST; program <= PLM_PROGRAM_NEXT; program++) {
-            plm_graph_begin(g, (plm_program)program);
+            plm__graph_begin(g, (plm_program)program);
             plm_network network = plm_model_network(&model);
             network.build(g, network.config, (plm_program)program, 2, 8);
             assert_ok(plm__pass_backward(g));
@@ -135,7 +135,7 @@ static void each_gradient_of_a_gpt_is_written_once_in_first_and_never_in_next(vo
             free(writes);
             free(all);
         }
-        plm_graph_destroy(g);
+        plm__graph_destroy(g);
     }
 }
 
@@ -143,7 +143,7 @@ static void nothing_is_made_for_what_does_not_learn(void **state)
 {
     (void)state;
     plm_graph *g = new_graph();
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor ids = tokens(g);
     plm_tensor table = freeze(g, matrix(g, "table", VOCABULARY, WIDTH));
     plm_tensor below = freeze(g, matrix(g, "below", WIDTH, WIDTH));
@@ -161,27 +161,27 @@ static void nothing_is_made_for_what_does_not_learn(void **state)
         assert_int_equal(g->parameters.items[i].flat[PLM_FLAT_GRADIENT] != NONE,
                          parameter == learns);
     }
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void a_network_that_learns_nothing_has_no_backward(void **state)
 {
     (void)state;
     plm_graph *g = new_graph();
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor ids = tokens(g), table = freeze(g, matrix(g, "table", VOCABULARY, WIDTH));
     plm_cross_entropy(g, plm_linear(g, plm_embedding(g, ids, table), table, NONE), ids);
     int64_t count = g->ops.count;
     assert_ok(plm__pass_backward(g));
     assert_int_equal(g->ops.count, count);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void a_branch_that_the_loss_does_not_see_has_no_backward(void **state)
 {
     (void)state;
     plm_graph *g = new_graph();
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_embedding(g, ids, table);
     plm_tensor unseen = plm_linear(g, x, matrix(g, "unseen", WIDTH, WIDTH), NONE);
@@ -190,14 +190,14 @@ static void a_branch_that_the_loss_does_not_see_has_no_backward(void **state)
     assert_ok(plm__pass_backward(g));
     ASSERT_KINDS(g, PLM_PROGRAM_FIRST, 6, PLM_OP_CROSS_ENTROPY_GRAD, PLM_OP_LINEAR_GRAD_WEIGHT,
                  PLM_OP_LINEAR_GRAD_INPUT, PLM_OP_EMBEDDING_GRAD);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void dropout_goes_back_through_the_same_mask(void **state)
 {
     (void)state;
     plm_graph *g = new_graph();
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_dropout(g, plm_embedding(g, ids, table), 0.25f);
     plm_op forward = g->ops.items[g->ops.count - 1];
@@ -207,14 +207,14 @@ static void dropout_goes_back_through_the_same_mask(void **state)
     assert_int_equal(back->kind, PLM_OP_DROPOUT);
     assert_int_equal(back->attr.site, forward.attr.site);
     assert_true(back->attr.probability == forward.attr.probability);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void backward_operations_carry_the_layer_and_name_of_their_forward(void **state)
 {
     (void)state;
     plm_graph *g = new_graph();
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     g->strategy.attention = PLM_ATTENTION_PLAIN;
     plm_tensor ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_embedding(g, ids, table);
@@ -241,7 +241,7 @@ static void backward_operations_carry_the_layer_and_name_of_their_forward(void *
         assert_string_equal(plm__intern_text(&g->names, op->layer), "block.7");
     }
     assert_int_equal(found, 3);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void a_backward_without_a_loss_is_refused(void **state)
@@ -249,12 +249,12 @@ static void a_backward_without_a_loss_is_refused(void **state)
     (void)state;
     plm_graph *g = new_graph();
     plm_error error;
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_gelu(g, plm_embedding(g, tokens(g), matrix(g, "table", VOCABULARY, WIDTH)));
     assert_int_equal(plm__pass_backward(g), PLM_ERROR_ARGUMENT);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "without a cross entropy"));
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refused(void **state)
@@ -262,7 +262,7 @@ static void a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refuse
     (void)state;
     plm_graph *g = new_graph();
     plm_error error;
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor scale = vector(g, "scale", WIDTH);
     plm_tensor x = plm_embedding(g, ids, table);
@@ -272,17 +272,17 @@ static void a_normalisation_that_shares_or_freezes_half_of_its_weights_is_refuse
     assert_int_equal(plm__pass_backward(g), PLM_ERROR_UNSUPPORTED);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "share both"));
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
     for (int which = 0; which < 2; which++) {
         g = new_graph();
-        plm_graph_begin(g, PLM_PROGRAM_FIRST);
+        plm__graph_begin(g, PLM_PROGRAM_FIRST);
         ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
         plm_tensor weights[2] = {vector(g, "scale", WIDTH), vector(g, "bias", WIDTH)};
         freeze(g, weights[which]);
         x = plm_layer_norm(g, plm_embedding(g, ids, table), weights[0], weights[1], 1e-5f);
         plm_cross_entropy(g, plm_linear(g, x, table, NONE), ids);
         assert_int_equal(plm__pass_backward(g), PLM_ERROR_UNSUPPORTED);
-        plm_graph_destroy(g);
+        plm__graph_destroy(g);
     }
 }
 
@@ -291,7 +291,7 @@ static void a_backward_through_an_operation_that_has_none_is_refused(void **stat
     (void)state;
     plm_graph *g = new_graph();
     plm_error error;
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_select(g, plm_embedding(g, tokens(g), table));
     plm_tensor targets = plm_input(g, "targets", 1, &plm__graph_tensor(g, x)->shape.dims[0]);
@@ -299,7 +299,7 @@ static void a_backward_through_an_operation_that_has_none_is_refused(void **stat
     assert_int_equal(plm__pass_backward(g), PLM_ERROR_UNSUPPORTED);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "select has no backward"));
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 /* ---- update and first values --------------------------------------------------------------- */
@@ -329,7 +329,7 @@ static void the_update_decays_one_group_and_not_the_other(void **state)
         }
     }
     assert_int_equal(ops[0].in[2], NONE);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void a_group_that_a_network_lacks_has_no_update(void **state)
@@ -339,7 +339,7 @@ static void a_group_that_a_network_lacks_has_no_update(void **state)
     build_branch(g, PLM_PROGRAM_FIRST);
     assert_ok(plm__pass_update(g, PLM_OPTIMIZER_ADAMW));
     ASSERT_KINDS(g, PLM_PROGRAM_UPDATE, 0, PLM_OP_GRADIENT_NORM, PLM_OP_ADAMW);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 static void every_parameter_gets_its_first_values_from_its_own_site(void **state)
@@ -356,7 +356,7 @@ static void every_parameter_gets_its_first_values_from_its_own_site(void **state
         assert_int_equal(ops[i].attr.site, PLM_HOLDER_INIT + i);
         assert_true(ops[i].attr.scale == 1);
     }
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
 }
 
 /* ---- failures ------------------------------------------------------------------------------ */
@@ -366,10 +366,10 @@ static plm_status run_passes(void *context)
     (void)context;
     plm_graph *g = NULL;
     plm_strategy strategy = plm_strategy_default();
-    plm_status status = plm_graph_create(&strategy, &g);
+    plm_status status = plm__graph_create(&strategy, &g);
     if (status != PLM_OK)
         return status;
-    plm_graph_begin(g, PLM_PROGRAM_FIRST);
+    plm__graph_begin(g, PLM_PROGRAM_FIRST);
     plm_tensor ids = tokens(g), table = matrix(g, "table", VOCABULARY, WIDTH);
     plm_tensor x = plm_embedding(g, ids, table);
     for (int i = 0; i < 8; i++) {
@@ -383,7 +383,7 @@ static plm_status run_passes(void *context)
         status = plm__pass_update(g, PLM_OPTIMIZER_ADAMW);
     if (status == PLM_OK)
         status = plm__pass_initialize(g);
-    plm_graph_destroy(g);
+    plm__graph_destroy(g);
     return status;
 }
 

@@ -25,8 +25,8 @@ static void hand_begin(hand *h)
 {
     *h = (hand){0};
     plm_strategy strategy = plm_strategy_default();
-    assert_ok(plm_graph_create(&strategy, &h->graph));
-    plm_graph_begin(h->graph, PLM_PROGRAM_EVALUATE);
+    assert_ok(plm__graph_create(&strategy, &h->graph));
+    plm__graph_begin(h->graph, PLM_PROGRAM_EVALUATE);
     h->table = plm_parameter(h->graph, "table", 2, (int64_t[]){10, 8}, plm_init_constant(0), true);
     h->weight = plm_parameter(h->graph, "w", 2, (int64_t[]){8, 8}, plm_init_constant(0), true);
     h->tokens = plm_input(h->graph, "tokens", 2, (int64_t[]){1, 4});
@@ -39,7 +39,7 @@ static const plm_place *hand_place(hand *h, plm_tensor tensor)
 
 static void hand_end(hand *h)
 {
-    assert_ok(plm_graph_status(h->graph));
+    assert_ok(plm__graph_status(h->graph));
     assert_true(h->graph->storages.count <= 16);
     plm__plan_lifetimes(h->graph, PLM_PROGRAM_EVALUATE, h->places);
 }
@@ -75,7 +75,7 @@ static void a_storage_lives_from_its_first_write_to_its_last_reader(void **state
     assert_lives(&h, c, 3, 5);
     assert_lives(&h, sum, 5, 5);
     assert_lives(&h, unread, 6, 6);
-    plm_graph_destroy(h.graph);
+    plm__graph_destroy(h.graph);
 }
 
 static void an_output_takes_the_place_of_a_dying_input(void **state)
@@ -98,7 +98,7 @@ static void an_output_takes_the_place_of_a_dying_input(void **state)
     assert_int_equal(hand_place(&h, last)->home, home);
     assert_int_equal(hand_place(&h, e)->until, 4);
     assert_int_equal(hand_place(&h, b)->until, 3);
-    plm_graph_destroy(h.graph);
+    plm__graph_destroy(h.graph);
 }
 
 static void an_input_that_is_needed_again_is_not_overwritten(void **state)
@@ -116,7 +116,7 @@ static void an_input_that_is_needed_again_is_not_overwritten(void **state)
     assert_takes(&h, b, PLM_TENSOR_NONE);
     assert_takes(&h, c, b);
     assert_takes(&h, d, PLM_TENSOR_NONE);
-    plm_graph_destroy(h.graph);
+    plm__graph_destroy(h.graph);
 }
 
 static void what_the_host_reads_lives_to_the_end_and_is_not_overwritten(void **state)
@@ -132,7 +132,7 @@ static void what_the_host_reads_lives_to_the_end_and_is_not_overwritten(void **s
     hand_end(&h);
     assert_lives(&h, a, 1, 3);
     assert_takes(&h, last, b);
-    plm_graph_destroy(h.graph);
+    plm__graph_destroy(h.graph);
 }
 
 static void an_input_that_the_host_reads_lives_to_the_end(void **state)
@@ -146,7 +146,7 @@ static void an_input_that_the_host_reads_lives_to_the_end(void **state)
     hand_end(&h);
     assert_lives(&h, h.tokens, 0, 1);
     assert_lives(&h, a, 1, 1);
-    plm_graph_destroy(h.graph);
+    plm__graph_destroy(h.graph);
 }
 
 static void what_the_host_reads_is_not_let_go_when_it_is_written_in_chunks(void **state)
@@ -166,7 +166,7 @@ static void what_the_host_reads_is_not_let_go_when_it_is_written_in_chunks(void 
     hand_end(&h);
     assert_lives(&h, a, 3, 7);
     assert_lives(&h, b, 7, 7);
-    plm_graph_destroy(h.graph);
+    plm__graph_destroy(h.graph);
 }
 
 /* ---- placements, from the trace ------------------------------------------------------------ */

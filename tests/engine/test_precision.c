@@ -11,6 +11,7 @@
 #include "run/session.h"
 #include "train/checkpoint.h"
 #include "unit/scratch.h"
+#include "graph/strategy.h"
 
 enum { STEPS = 20 };
 
@@ -399,7 +400,7 @@ static void the_smallest_budget_is_state_one_block_and_one_piece_of_the_head(voi
     assert_ok(plm_search_create(&job, &strategy, device, &search));
     assert_ok(plm_search_smallest(search, &smallest));
     strategy.head_chunks = 8; /* of 1024 tokens */
-    assert_ok(plm_recompute_parse("block", &strategy.recompute));
+    assert_ok(plm__recompute_parse("block", &strategy.recompute));
     assert_ok(plm__price_make(&job, &strategy, device, &price));
     for (int32_t i = 0; i < price.blocks; i++)
         block = price.block[i].local > block ? price.block[i].local : block;

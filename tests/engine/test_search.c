@@ -13,6 +13,7 @@
 #include "plimsoll/search.h"
 #include "engine/fake_plan.h"
 #include "engine/small_run.h"
+#include "graph/strategy.h"
 
 #define SMALL "gpt:layers=5,width=32,heads=2,context=16,vocab=200,dropout=0.1"
 
@@ -49,7 +50,7 @@ static plm_strategy uniform(int64_t micro_batch, int64_t chunks, int64_t mlp_chu
     plm_strategy strategy = strategy_of(micro_batch, form);
     strategy.head_chunks = chunks;
     strategy.mlp_chunks = mlp_chunks;
-    assert_ok(plm_recompute_parse(rung_texts[rung], &strategy.recompute));
+    assert_ok(plm__recompute_parse(rung_texts[rung], &strategy.recompute));
     return strategy;
 }
 
@@ -309,7 +310,7 @@ static void what_is_fixed_stays_fixed(void **state)
             assert_true(chosen.head_chunks == 4 && chosen.mlp_chunks == 3);
         for (int32_t i = 0; i < 5; i++)
             if (fixed & 4)
-                assert_int_equal(plm_strategy_recompute(&chosen, i), PLM_RECOMPUTE_ACT);
+                assert_int_equal(plm__strategy_recompute(&chosen, i), PLM_RECOMPUTE_ACT);
     }
 }
 

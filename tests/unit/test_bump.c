@@ -2,23 +2,24 @@
 /* bump: the largest live sum of rounded blocks of a trace. */
 #include "pool/bump.h"
 #include "unit/test.h"
+#include "trace/trace.h"
 
 static plm_status add(plm_trace *trace, plm_event_kind kind, int64_t block, size_t bytes)
 {
     int64_t count;
     (void)plm_trace_events(trace, &count);
-    return plm_trace_add_event(trace, &(plm_event){.time = count,
-                                                   .bytes_asked = bytes,
-                                                   .bytes_taken = bytes,
-                                                   .block = block,
-                                                   .owner = PLM_TRACE_NO_OWNER,
-                                                   .kind = (uint16_t)kind});
+    return plm__trace_add_event(trace, &(plm_event){.time = count,
+                                                    .bytes_asked = bytes,
+                                                    .bytes_taken = bytes,
+                                                    .block = block,
+                                                    .owner = PLM_TRACE_NO_OWNER,
+                                                    .kind = (uint16_t)kind});
 }
 
 /* Blocks 0 and 1 never meet; 2 outlives all and is never freed. */
 static void make_trace(plm_trace **trace)
 {
-    assert_ok(plm_trace_create(trace));
+    assert_ok(plm__trace_create(trace));
     assert_ok(add(*trace, PLM_EVENT_BLOCK_ALLOC, 0, 1000));
     assert_ok(add(*trace, PLM_EVENT_BLOCK_FREE_REQUESTED, 0, 1000));
     assert_ok(add(*trace, PLM_EVENT_BLOCK_FREE, 0, 1000));
@@ -51,7 +52,7 @@ static void an_empty_trace_needs_nothing(void **state)
 {
     (void)state;
     plm_trace *trace = NULL;
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     size_t bytes = 7;
     assert_ok(plm__pool_bump(trace, NULL, &bytes));
     assert_int_equal(bytes, 0);

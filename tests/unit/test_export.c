@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "plimsoll/export.h"
+#include "trace/trace.h"
 
 #define RECORDINGS PLM_SOURCE_DIR "/tests/data/snapshots/"
 
@@ -59,7 +60,7 @@ static json_t *read_page(void)
 
 static void add(plm_trace *trace, plm_event event)
 {
-    assert_ok(plm_trace_add_event(trace, &event));
+    assert_ok(plm__trace_add_event(trace, &event));
 }
 
 static const char *const hostile = "a\"b\\c\n\x01</script><!-- \xff\xc0 \xf0\x9f\x9a\xa2";
@@ -75,11 +76,11 @@ static plm_trace *small_plan(void)
                        .shape = {4, 25}};
     plm_event mark = {.block = -1, .owner = -1, .kind = PLM_EVENT_MARK};
     int32_t index;
-    assert_ok(plm_trace_create(&trace));
-    assert_ok(plm_trace_intern(trace, hostile, &owner.name));
-    assert_ok(plm_trace_intern(trace, "first", &mark.label));
+    assert_ok(plm__trace_create(&trace));
+    assert_ok(plm__trace_intern(trace, hostile, &owner.name));
+    assert_ok(plm__trace_intern(trace, "first", &mark.label));
     owner.layer = owner.op = owner.made_by = owner.kept_for[0] = owner.name;
-    assert_ok(plm_trace_add_owner(trace, &owner, &index));
+    assert_ok(plm__trace_add_owner(trace, &owner, &index));
     add(trace, mark);
     for (int i = 0; i < 2; i++)
         add(trace, (plm_event){.time = i,
@@ -150,7 +151,7 @@ static void an_empty_trace_makes_a_page_and_files(void **state)
 {
     (void)state;
     plm_trace *trace = NULL;
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     plm_export_source source = {.trace = trace};
     assert_ok(plm_export_page(path, "nothing", &source, 1));
     json_decref(read_page());

@@ -2,6 +2,7 @@
 /* Strategies as JSON: what is read, what is refused, and that a refusal changes nothing. */
 #include "plimsoll/strategy.h"
 #include "unit/test.h"
+#include "graph/strategy.h"
 
 static plm_status read_text(const char *text, plm_strategy *strategy)
 {
@@ -105,7 +106,7 @@ static void recompute_is_written_as_it_is_read(void **state)
         char text[PLM_RECOMPUTE_TEXT];
         uint32_t bits, again;
         assert_ok(plm_strategy_recompute_parse(&strategy, texts[i], &bits));
-        assert_string_equal(plm_recompute_format(&strategy, bits, text), texts[i]);
+        assert_string_equal(plm__recompute_format(&strategy, bits, text), texts[i]);
         assert_ok(plm_strategy_recompute_parse(&strategy, text, &again)); /* the names are there */
         assert_int_equal(again, bits);
     }

@@ -6,21 +6,22 @@
 #include "report/escape.h"
 #include "report/packed.h"
 #include "report/timeline.h"
+#include "trace/trace.h"
 
 enum { SEED = 20261129, BLOCKS = 700, SITES = 40 };
 
 static void add(plm_trace *trace, plm_event event)
 {
-    assert_ok(plm_trace_add_event(trace, &event));
+    assert_ok(plm__trace_add_event(trace, &event));
 }
 
 static int32_t add_owner(plm_trace *trace, const char *layer, const char *name, int32_t role)
 {
     plm_owner owner = {.role = role, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
     int32_t index;
-    assert_ok(plm_trace_intern(trace, layer, &owner.layer));
-    assert_ok(plm_trace_intern(trace, name, &owner.name));
-    assert_ok(plm_trace_add_owner(trace, &owner, &index));
+    assert_ok(plm__trace_intern(trace, layer, &owner.layer));
+    assert_ok(plm__trace_intern(trace, name, &owner.name));
+    assert_ok(plm__trace_add_owner(trace, &owner, &index));
     return index;
 }
 
@@ -36,7 +37,7 @@ static plm_trace *random_trace(int64_t event_count)
     plm_event live[BLOCKS];
     int64_t live_count = 0, blocks = 0;
     uint32_t state = 0;
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     for (int i = 0; i < SITES; i++) {
         char layer[24], name[24];
         snprintf(layer, sizeof layer, "block.%d", i / 2);
@@ -224,7 +225,7 @@ static void segments_are_followed_backwards_from_the_final_ones(void **state)
 {
     (void)state;
     plm_trace *trace = NULL;
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     add_segment(trace, PLM_EVENT_SEGMENT_MAP, 1000, 100);
     add_segment(trace, PLM_EVENT_SEGMENT_FREE, 5000, 70);
     add_segment(trace, PLM_EVENT_SEGMENT_MAP, 1100, 100);
@@ -275,7 +276,7 @@ static void an_empty_trace_has_no_peak_and_no_bins(void **state)
     (void)state;
     plm_trace *trace = NULL;
     plm_timeline timeline = {0};
-    assert_ok(plm_trace_create(&trace));
+    assert_ok(plm__trace_create(&trace));
     assert_ok(plm__timeline_init(&(plm_export_source){.trace = trace}, &timeline));
     assert_int_equal(timeline.bins.count, 0);
     assert_int_equal(timeline.peak.event, -1);

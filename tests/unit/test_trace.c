@@ -2,6 +2,7 @@
 /* Traces written by hand, and what their views must say. */
 #include "plimsoll/trace.h"
 #include "unit/test.h"
+#include "trace/trace.h"
 
 /* A trace under construction: time is the number of events. */
 typedef struct tape {
@@ -13,7 +14,7 @@ static int32_t owner(tape *t, plm_role role)
 {
     plm_owner made = {.role = (int32_t)role, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
     int32_t index;
-    assert_ok(plm_trace_add_owner(t->trace, &made, &index));
+    assert_ok(plm__trace_add_owner(t->trace, &made, &index));
     return index;
 }
 
@@ -25,7 +26,7 @@ static void put(tape *t, plm_event_kind kind, int64_t block, int32_t by, size_t 
                        .block = block,
                        .owner = by,
                        .kind = (uint16_t)kind};
-    assert_ok(plm_trace_add_event(t->trace, &event));
+    assert_ok(plm__trace_add_event(t->trace, &event));
 }
 
 static void strings_are_interned_once_and_keep_their_text(void **state)
@@ -33,17 +34,17 @@ static void strings_are_interned_once_and_keep_their_text(void **state)
     (void)state;
     plm_trace *trace = NULL;
     uint32_t empty, first, again, other, bytes;
-    assert_ok(plm_trace_create(&trace));
-    assert_ok(plm_trace_intern(trace, "", &empty));
-    assert_ok(plm_trace_intern(trace, "block.0", &first));
+    assert_ok(plm__trace_create(&trace));
+    assert_ok(plm__trace_intern(trace, "", &empty));
+    assert_ok(plm__trace_intern(trace, "block.0", &first));
     const char *text = plm_trace_text(trace, first);
     for (int i = 0; i < 5000; i++) {
         char name[32];
         snprintf(name, sizeof name, "filler %d", i);
-        assert_ok(plm_trace_intern(trace, name, &other));
+        assert_ok(plm__trace_intern(trace, name, &other));
     }
-    assert_ok(plm_trace_intern(trace, "block.0", &again));
-    assert_ok(plm_trace_intern_bytes(trace, "block.0 and more", 7, &bytes));
+    assert_ok(plm__trace_intern(trace, "block.0", &again));
+    assert_ok(plm__trace_intern_bytes(trace, "block.0 and more", 7, &bytes));
     assert_int_equal(empty, 0);
     assert_int_equal(again, first);
     assert_int_equal(bytes, first);
@@ -58,7 +59,7 @@ static void the_peak_is_the_first_instant_of_the_largest_sum(void **state)
 {
     (void)state;
     tape t = {0};
-    assert_ok(plm_trace_create(&t.trace));
+    assert_ok(plm__trace_create(&t.trace));
     int32_t a = owner(&t, PLM_ROLE_ACTIVATION);
     put(&t, PLM_EVENT_MARK, -1, PLM_TRACE_NO_OWNER, 0);
     put(&t, PLM_EVENT_BLOCK_ALLOC, 0, a, 100);
@@ -84,11 +85,11 @@ static void an_empty_trace_has_no_peak(void **state)
     (void)state;
     tape t = {0};
     size_t largest[PLM_ROLE_COUNT];
-    assert_ok(plm_trace_create(&t.trace));
+    assert_ok(plm__trace_create(&t.trace));
     assert_int_equal(plm_trace_find_peak(t.trace).event, -1);
     put(&t, PLM_EVENT_MARK, -1, PLM_TRACE_NO_OWNER, 0);
     assert_int_equal(plm_trace_find_peak(t.trace).event, -1);
-    plm_trace_role_maxima(t.trace, largest);
+    plm__trace_role_maxima(t.trace, largest);
     for (int role = 0; role < PLM_ROLE_COUNT; role++)
         assert_int_equal(largest[role], 0);
     plm_trace_destroy(t.trace);
@@ -99,7 +100,7 @@ static void what_lives_at_an_event_is_listed_largest_first(void **state)
     (void)state;
     tape t = {0};
     int64_t *live = NULL, count = -1;
-    assert_ok(plm_trace_create(&t.trace));
+    assert_ok(plm__trace_create(&t.trace));
     int32_t a = owner(&t, PLM_ROLE_ACTIVATION);
     put(&t, PLM_EVENT_BLOCK_ALLOC, 5, a, 64);  /* 0 */
     put(&t, PLM_EVENT_BLOCK_ALLOC, 0, a, 10);  /* 1 */
@@ -124,7 +125,7 @@ static void each_role_has_its_maximum_at_its_own_instant(void **state)
     (void)state;
     tape t = {0};
     size_t largest[PLM_ROLE_COUNT];
-    assert_ok(plm_trace_create(&t.trace));
+    assert_ok(plm__trace_create(&t.trace));
     int32_t a = owner(&t, PLM_ROLE_ACTIVATION), w = owner(&t, PLM_ROLE_WORKSPACE);
     put(&t, PLM_EVENT_BLOCK_ALLOC, 0, a, 100);
     put(&t, PLM_EVENT_BLOCK_ALLOC, 1, a, 30);
@@ -132,7 +133,7 @@ static void each_role_has_its_maximum_at_its_own_instant(void **state)
     put(&t, PLM_EVENT_BLOCK_ALLOC, 2, w, 7);
     put(&t, PLM_EVENT_BLOCK_ALLOC, 3, PLM_TRACE_NO_OWNER, 1000);
     put(&t, PLM_EVENT_BLOCK_ALLOC, 4, w, 9);
-    plm_trace_role_maxima(t.trace, largest);
+    plm__trace_role_maxima(t.trace, largest);
     assert_int_equal(largest[PLM_ROLE_ACTIVATION], 130);
     assert_int_equal(largest[PLM_ROLE_WORKSPACE], 16);
     assert_int_equal(largest[PLM_ROLE_PARAMETER], 0);
@@ -144,7 +145,7 @@ static void owners_and_events_come_back_as_they_were_given(void **state)
     (void)state;
     tape t = {0};
     int64_t count;
-    assert_ok(plm_trace_create(&t.trace));
+    assert_ok(plm__trace_create(&t.trace));
     assert_int_equal(owner(&t, PLM_ROLE_CACHE), 0);
     assert_int_equal(owner(&t, PLM_ROLE_CACHE), 1); /* equal owners are not merged */
     put(&t, PLM_EVENT_OUT_OF_MEMORY, -1, 1, 77);
@@ -168,14 +169,14 @@ static plm_status write_and_view(void)
     int64_t *live = NULL, count = 0;
     int32_t index;
     uint32_t id;
-    plm_status status = plm_trace_create(&trace);
+    plm_status status = plm__trace_create(&trace);
     if (status == PLM_OK)
-        status = plm_trace_intern(trace, "a name", &id);
+        status = plm__trace_intern(trace, "a name", &id);
     for (int i = 0; i < 40 && status == PLM_OK; i++) {
         event.block = i;
-        status = plm_trace_add_owner(trace, &made, &index);
+        status = plm__trace_add_owner(trace, &made, &index);
         if (status == PLM_OK)
-            status = plm_trace_add_event(trace, &event);
+            status = plm__trace_add_event(trace, &event);
     }
     if (status == PLM_OK)
         status = plm_trace_live_at(trace, 39, &live, &count);
