@@ -45,9 +45,6 @@ PLM_MUST_USE plm_status plm_plan_bill(const plm_plan *plan, const char *model, s
 /* NULL is allowed. */
 void plm_bill_destroy(plm_bill *bill);
 
-/* The role that holds most at the peak. */
-plm_role plm_bill_largest_role(const plm_bill *bill);
-
 #ifdef __cplusplus
 }
 #endif

@@ -55,9 +55,6 @@ typedef enum plm_answer {
 /* "cannot be told", "no", "yes"; static. */
 const char *plm_answer_text(plm_answer answer);
 
-/* The answer asks for something to be done. */
-bool plm_question_wants_action(plm_question kind, plm_answer answer);
-
 enum {
     PLM_CHECKLIST_TEXT = 384,
     PLM_CHECKLIST_WHAT = 48,
@@ -92,18 +89,6 @@ typedef struct plm_checklist {
  * PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_checklist_create(const plm_findings *findings, plm_checklist **list);
-
-/* What is known where blocks are not: statistics, a profiler's trace. Texts are borrowed. */
-typedef struct plm_totals {
-    size_t needed_peak_bytes; /* of blocks */
-    size_t reserved_peak_bytes;
-    bool same_span;    /* both are since one instant */
-    const char *span;  /* in words: what they are since */
-    const char *lacks; /* "statistics hold sums and no blocks" */
-} plm_totals;
-
-/* *list = what totals answer. */
-void plm_checklist_of_totals(const plm_totals *totals, plm_checklist *list);
 
 /* NULL is allowed. */
 void plm_checklist_destroy(plm_checklist *list);

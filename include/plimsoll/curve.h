@@ -68,15 +68,6 @@ double plm_curve_peak_at(const plm_curve *curve, double x);
  */
 double plm_curve_seconds_at(const plm_curve *curve, double x);
 
-/* Whether a point was run. */
-bool plm_curve_is_measured(const plm_curve *curve);
-
-/*
- * *job, *strategy = those of a point of the curve that was made from them: the varied figure is
- * put in its place, and a short point has no more chunks than rows.
- */
-void plm_curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strategy *strategy);
-
 /* Told of each point: just before it is run, and when it was run or passed over. */
 typedef struct plm_curve_observer {
     void (*begins)(const plm_curve *curve, int index, void *user);

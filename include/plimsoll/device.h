@@ -18,13 +18,6 @@ extern "C" {
 
 typedef struct plm_device plm_device;
 
-/* What the device has handed out, counted where it hands it out. Bytes. */
-typedef struct plm_device_usage {
-    size_t live_bytes;
-    size_t peak_bytes; /* largest live_bytes so far */
-    size_t cap_bytes;  /* 0: no cap */
-} plm_device_usage;
-
 /*
  * *device = the CPU with `threads` threads (0: as many as OpenMP gives) that hands out at most
  * `cap_bytes` (0: no cap). Owned by the caller. PLM_ERROR_DEVICE when the product library fails.
@@ -34,16 +27,6 @@ PLM_MUST_USE plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes,
 
 /* Nothing of the device may be in use. NULL is allowed. */
 void plm_device_destroy(plm_device *device);
-
-plm_device_usage plm_device_usage_of(const plm_device *device);
-
-/* Bytes that the device and its libraries hold beside what they hand out: a declared bound, part of
- * every peak. */
-size_t plm_device_overhead(plm_device *device);
-
-/* Whether the device has instructions that multiply matrices of this type. Where it has none, or
- * slow ones, products are made in fp32 of converted blocks: right all the same. */
-bool plm_device_has(const plm_device *device, plm_dtype dtype);
 
 /* The precision for training that a device is best at: bf16 where it has it, else fp16, else fp32.
  */

@@ -58,18 +58,11 @@ typedef struct plm_device_profile {
 } plm_device_profile;
 
 /*
- * Reads a profile from JSON text; `what` names the input in messages. PLM_ERROR_FORMAT for
- * malformed text, PLM_ERROR_ARGUMENT for an unknown or missing field, a wrong type, a figure out of
- * range; *profile is then as it was.
+ * *profile = what a JSON file says. PLM_ERROR_IO, PLM_ERROR_FORMAT for malformed text,
+ * PLM_ERROR_ARGUMENT for an unknown or missing field, a wrong type, a figure out of range;
+ * *profile is then as it was.
  */
-PLM_MUST_USE plm_status plm_device_profile_read(const char *what, const void *text,
-                                                size_t byte_count, plm_device_profile *profile);
-
-/* The same from a file. PLM_ERROR_IO. */
 PLM_MUST_USE plm_status plm_device_profile_load(const char *path, plm_device_profile *profile);
-
-/* The name of a profile that travels with the library, static; NULL past the last one. */
-const char *plm_device_profile_name(int index);
 
 /*
  * *profile = the one of that name, or of the file when `target` holds a slash or ends in ".json".

@@ -60,21 +60,6 @@ const char *plm_dtype_text(plm_dtype dtype);
 /* "parameter", "gradient", ...; static. */
 const char *plm_role_text(plm_role role);
 
-/* Bytes of one block: of one element where a block is one, as of plain numbers. */
-size_t plm_dtype_size(plm_dtype dtype);
-
-/* Whether elements are floating point numbers: fp32, bf16, fp16. */
-bool plm_dtype_is_real(plm_dtype dtype);
-
-/* The dtype of a text as plm_dtype_text gives; PLM_ERROR_ARGUMENT for any other. */
-PLM_MUST_USE plm_status plm_dtype_parse(const char *text, plm_dtype *dtype);
-
-/*
- * *bytes = what `elements` elements take, whole blocks. PLM_ERROR_OVERFLOW beyond size_t,
- * PLM_ERROR_ARGUMENT for a negative count or one that is not a multiple of the block.
- */
-PLM_MUST_USE plm_status plm_dtype_bytes(plm_dtype dtype, int64_t elements, size_t *bytes);
-
 #ifdef __cplusplus
 }
 #endif

@@ -74,9 +74,6 @@ void plm_session_profile(plm_session *session, plm_profile *profile);
 PLM_MUST_USE plm_status plm_profile_run(plm_profile *profile, plm_device *device, int64_t steps,
                                         double seconds);
 
-/* The plan that is profiled; borrowed. */
-const plm_plan *plm_profile_plan(const plm_profile *profile);
-
 /* The rows in order of running, program by program; borrowed. */
 const plm_profile_row *plm_profile_rows(const plm_profile *profile, int64_t *count);
 

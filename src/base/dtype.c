@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/dtype.h"
 
 static const struct {
     const char *text;
@@ -33,18 +34,18 @@ const char *plm_role_text(plm_role role)
     return (unsigned)role < PLM_ROLE_COUNT ? roles[role] : "unknown";
 }
 
-size_t plm_dtype_size(plm_dtype dtype)
+size_t plm__dtype_size(plm_dtype dtype)
 {
     PLM_ASSERT((unsigned)dtype < PLM_DTYPE_COUNT);
     return dtypes[dtype].block_bytes;
 }
 
-bool plm_dtype_is_real(plm_dtype dtype)
+bool plm__dtype_is_real(plm_dtype dtype)
 {
     return dtype == PLM_DTYPE_F32 || dtype == PLM_DTYPE_BF16 || dtype == PLM_DTYPE_F16;
 }
 
-plm_status plm_dtype_parse(const char *text, plm_dtype *dtype)
+plm_status plm__dtype_parse(const char *text, plm_dtype *dtype)
 {
     for (int i = 0; i < PLM_DTYPE_COUNT; i++) {
         if (strcmp(text, dtypes[i].text) == 0) {
@@ -56,7 +57,7 @@ plm_status plm_dtype_parse(const char *text, plm_dtype *dtype)
                     text);
 }
 
-plm_status plm_dtype_bytes(plm_dtype dtype, int64_t elements, size_t *bytes)
+plm_status plm__dtype_bytes(plm_dtype dtype, int64_t elements, size_t *bytes)
 {
     PLM_ASSERT((unsigned)dtype < PLM_DTYPE_COUNT);
     PLM_FAIL_IF(elements < 0 || elements % dtypes[dtype].block_elements != 0, PLM_ERROR_ARGUMENT,

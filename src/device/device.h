@@ -34,6 +34,13 @@ typedef struct plm_operand {
     int64_t stride[PLM_RANK_MAX]; /* in elements */
 } plm_operand;
 
+/* What the device has handed out, counted where it hands it out. Bytes. */
+typedef struct plm_device_usage {
+    size_t live_bytes;
+    size_t peak_bytes; /* largest live_bytes so far */
+    size_t cap_bytes;  /* 0: no cap */
+} plm_device_usage;
+
 /* One operation ready to run. */
 typedef struct plm_launch {
     plm_op_kind kind;
@@ -84,7 +91,8 @@ typedef struct plm_device_table {
      */
     bool (*is_instrumented)(plm_op_kind kind);
 
-    /* Bytes that the device and its libraries hold beside what they hand out: a declared bound. */
+    /* Bytes that the device and its libraries hold beside what they hand out: a declared bound,
+     * part of every peak. */
     size_t (*overhead_bytes)(plm_device *device);
 
     /* Whether there are instructions that multiply matrices of this type. */
@@ -98,5 +106,9 @@ struct plm_device {
     int32_t threads;                          /* CPU threads that kernels use */
     const struct plm_device_profile *profile; /* its rates, borrowed; NULL: not known */
 };
+
+/* Whether the device has instructions that multiply matrices of this type. Where it has none, or
+ * slow ones, products are made in fp32 of converted blocks: right all the same. */
+bool plm__device_has(const plm_device *device, plm_dtype dtype);
 
 #endif

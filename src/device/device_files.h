@@ -6,7 +6,7 @@
 #ifndef PLM_DEVICE_DEVICE_FILES_H
 #define PLM_DEVICE_DEVICE_FILES_H
 
-#include <stddef.h>
+#include "plimsoll/device_profile.h"
 
 /* ROW(name, the file's name as an identifier) */
 #define PLM_DEVICE_FILES(ROW)                                                                      \
@@ -27,5 +27,12 @@
     extern const size_t plm__##identifier##_json_bytes;
 PLM_DEVICE_FILES(PLM_DEVICE_FILE_ROW)
 #undef PLM_DEVICE_FILE_ROW
+
+/* plm_device_profile_load from JSON text; `what` names the input in messages. */
+PLM_MUST_USE plm_status plm__device_profile_read(const char *what, const void *text,
+                                                 size_t byte_count, plm_device_profile *profile);
+
+/* The name of a profile that travels with the library, static; NULL past the last one. */
+const char *plm__device_profile_name(int index);
 
 #endif

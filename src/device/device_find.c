@@ -21,7 +21,7 @@ static const struct {
 
 enum { SHIPPED_COUNT = sizeof shipped / sizeof *shipped, KNOWN_TEXT = 256 };
 
-const char *plm_device_profile_name(int index)
+const char *plm__device_profile_name(int index)
 {
     return index >= 0 && index < SHIPPED_COUNT ? shipped[index].name : NULL;
 }
@@ -48,7 +48,7 @@ plm_status plm_device_profile_find(const char *target, plm_device_profile *profi
 {
     for (int i = 0; i < SHIPPED_COUNT; i++)
         if (strcmp(target, shipped[i].name) == 0)
-            return plm_device_profile_read(target, shipped[i].text, *shipped[i].byte_count,
-                                           profile);
+            return plm__device_profile_read(target, shipped[i].text, *shipped[i].byte_count,
+                                            profile);
     return is_path(target) ? plm_device_profile_load(target, profile) : refuse(target);
 }

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "graph/op_cost.h"
+#include "device/device_files.h"
 
 _Static_assert(PLM_OP_COUNT <= (int)PLM_DEVICE_PROFILE_OPS_MAX,
                "every operation has its place among the efficiencies");
@@ -254,8 +255,8 @@ static plm_status read_all(const char *what, const json_t *root, plm_device_prof
     return PLM_OK;
 }
 
-plm_status plm_device_profile_read(const char *what, const void *text, size_t byte_count,
-                                   plm_device_profile *profile)
+plm_status plm__device_profile_read(const char *what, const void *text, size_t byte_count,
+                                    plm_device_profile *profile)
 {
     json_t *root;
     plm_device_profile made = {0};
@@ -271,7 +272,7 @@ plm_status plm_device_profile_load(const char *path, plm_device_profile *profile
 {
     plm_file file;
     PLM_TRY(plm__file_map(path, &file));
-    plm_status status = plm_device_profile_read(path, file.bytes, file.byte_count, profile);
+    plm_status status = plm__device_profile_read(path, file.bytes, file.byte_count, profile);
     plm__file_unmap(&file);
     return status;
 }

@@ -36,7 +36,7 @@ const char *plm_answer_text(plm_answer answer)
     return (unsigned)answer < sizeof texts / sizeof *texts ? texts[answer] : "unknown";
 }
 
-bool plm_question_wants_action(plm_question kind, plm_answer answer)
+bool plm__question_wants_action(plm_question kind, plm_answer answer)
 {
     return (unsigned)kind < PLM_QUESTION_COUNT && answer != PLM_ANSWER_UNKNOWN &&
            (answer == PLM_ANSWER_YES) != rows[kind].yes_is_good;

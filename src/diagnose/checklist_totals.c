@@ -20,7 +20,7 @@ static void leave_open(const plm_totals *totals, plm_checklist_item *check)
     snprintf(check->basis, sizeof check->basis, "totals");
 }
 
-void plm_checklist_of_totals(const plm_totals *totals, plm_checklist *list)
+void plm__checklist_of_totals(const plm_totals *totals, plm_checklist *list)
 {
     char reserved[PLM_SIZE_TEXT], needed[PLM_SIZE_TEXT];
     size_t most = totals->reserved_peak_bytes, need = totals->needed_peak_bytes;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/dtype.h"
 
 static const char *const program_texts[PLM_PROGRAM_COUNT] = {
 #define PROGRAM_ROW(name, text) [PLM_PROGRAM_##name] = text,
@@ -133,7 +134,7 @@ static plm_status shape_bytes(const plm_shape *shape, size_t *bytes)
     PLM_FAIL_IF(elements > INT64_MAX / 16, PLM_ERROR_OVERFLOW,
                 "a tensor of %zu elements is beyond what can be counted; use smaller dimensions",
                 elements);
-    return plm_dtype_bytes(shape->dtype, (int64_t)elements, bytes);
+    return plm__dtype_bytes(shape->dtype, (int64_t)elements, bytes);
 }
 
 /* Appends a contiguous tensor on `storage` at `offset`; its bytes come from the shape. */
@@ -244,7 +245,7 @@ plm_flat plm__graph_updated_flat(const plm_graph *graph)
 /* Where element `element` of a flat storage lies; plain numbers, so whole bytes. */
 static size_t flat_offset(const plm_graph *graph, plm_flat flat, size_t element)
 {
-    return element * plm_dtype_size(plm__graph_flat_dtype(graph, flat));
+    return element * plm__dtype_size(plm__graph_flat_dtype(graph, flat));
 }
 
 /* Makes the group's flat storage of this kind when it is missing, as long as the group is now. */
@@ -261,12 +262,12 @@ static plm_status need_flat_storage(plm_graph *graph, plm_flat flat, plm_group g
  * storage, the narrowest too. */
 static size_t granule_elements(const plm_graph *graph)
 {
-    return PLM_GRANULE_BYTES / plm_dtype_size(graph->strategy.precision);
+    return PLM_GRANULE_BYTES / plm__dtype_size(graph->strategy.precision);
 }
 
 size_t plm__graph_flat_room(const plm_graph *graph, const plm_tensor_info *tensor)
 {
-    size_t element = plm_dtype_size(tensor->shape.dtype), granule = granule_elements(graph);
+    size_t element = plm__dtype_size(tensor->shape.dtype), granule = granule_elements(graph);
     return (tensor->bytes / element + granule - 1) / granule * granule * element;
 }
 
@@ -440,7 +441,7 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
     const plm_tensor_info base = *plm__graph_tensor(graph, tensor);
     plm_shape shape = base.shape;
     shape.dtype = plm__graph_flat_dtype(graph, flat);
-    size_t offset = flat_offset(graph, flat, base.offset / plm_dtype_size(base.shape.dtype));
+    size_t offset = flat_offset(graph, flat, base.offset / plm__dtype_size(base.shape.dtype));
     if (!plm__graph_check(graph, need_flat_storage(graph, flat, parameter_info->group)) ||
         !plm__graph_check(graph, add_tensor(graph, &shape,
                                             graph->flat_storage[flat][parameter_info->group],

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/rules.h"
+#include "base/dtype.h"
 
 #define plm__gradient_none NULL
 
@@ -58,7 +59,7 @@ int64_t plm__rows(const plm_shape *shape)
 
 bool plm__is_vector(const plm_shape *shape, int64_t columns)
 {
-    return plm_dtype_is_real(shape->dtype) && shape->rank == 1 && shape->dims[0] == columns;
+    return plm__dtype_is_real(shape->dtype) && shape->rank == 1 && shape->dims[0] == columns;
 }
 
 plm_status plm__shape_failed(const char *op, const char *wanted, const plm_shape *found)
@@ -146,7 +147,7 @@ static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t 
                 plm_program_text(graph->program), i, plm_program_text(storage->program));
     const plm_shape *shape = &plm__graph_tensor(graph, in)->shape;
     char text[PLM_SHAPE_TEXT];
-    PLM_FAIL_IF(!plm_dtype_is_real(shape->dtype) && !input_is(kind, i, '#'), PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(!plm__dtype_is_real(shape->dtype) && !input_is(kind, i, '#'), PLM_ERROR_ARGUMENT,
                 "%s wanted real numbers as input %d, found %s", op, i,
                 plm__shape_format(shape, text));
     PLM_FAIL_IF(input_is(kind, i, '^') && graph->parameter_of.items[in] < 0, PLM_ERROR_ARGUMENT,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the flops and bytes of an operation's row come to at its shapes. */
 #include "graph/op_cost.h"
+#include "base/dtype.h"
 
 #include <ctype.h>
 
@@ -41,7 +42,7 @@ static plm_dtype dtype_of(const plm_graph *graph, const plm_op *op)
         if (op->in[i] == PLM_TENSOR_NONE)
             continue;
         plm_dtype dtype = plm__graph_tensor(graph, op->in[i])->shape.dtype;
-        if (plm_dtype_is_real(dtype))
+        if (plm__dtype_is_real(dtype))
             return dtype;
     }
     return PLM_DTYPE_F32;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows looked up by id or position: embedding, position, select. */
 #include "graph/rules.h"
+#include "base/dtype.h"
 
 static bool is_table(const plm_shape *shape)
 {
-    return plm_dtype_is_real(shape->dtype) && shape->rank == 2;
+    return plm__dtype_is_real(shape->dtype) && shape->rank == 2;
 }
 
 PLM_SHAPE_RULE(embedding)

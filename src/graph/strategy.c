@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/dtype.h"
 
 static const char *const attention_texts[] = {
     [PLM_ATTENTION_FUSED] = "fused",
@@ -73,7 +74,7 @@ static plm_status read_precision(const char *what, const json_t *value, plm_stra
         return PLM_OK;
     }
     PLM_FAIL_IF(
-        !text || plm_dtype_parse(text, &precision) != PLM_OK || !plm_dtype_is_real(precision),
+        !text || plm__dtype_parse(text, &precision) != PLM_OK || !plm__dtype_is_real(precision),
         PLM_ERROR_ARGUMENT, "%s: wanted precision \"fp32\", \"bf16\" or \"fp16\", found '%.40s'",
         what, text ? text : "no text");
     strategy->precision = precision;
@@ -84,7 +85,7 @@ static plm_status read_gradient(const char *what, const json_t *value, plm_strat
 {
     const char *text = json_string_value(value);
     plm_dtype gradient;
-    PLM_FAIL_IF(!text || plm_dtype_parse(text, &gradient) != PLM_OK ||
+    PLM_FAIL_IF(!text || plm__dtype_parse(text, &gradient) != PLM_OK ||
                     (gradient != PLM_DTYPE_F32 && gradient != PLM_DTYPE_BF16),
                 PLM_ERROR_ARGUMENT, "%s: wanted gradient \"fp32\" or \"bf16\", found '%.40s'", what,
                 text ? text : "no text");

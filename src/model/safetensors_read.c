@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "model/safetensors_internal.h"
+#include "base/dtype.h"
 
 struct plm_safetensors {
     char path[256]; /* for messages; cut short when longer */
@@ -50,7 +51,7 @@ static plm_status read_shape(const plm_safetensors *file, const json_t *shape,
     }
     if (elements > INT64_MAX)
         return malformed(file, "no usable shape for", tensor->name);
-    return plm_dtype_bytes(tensor->dtype, (int64_t)elements, &tensor->bytes);
+    return plm__dtype_bytes(tensor->dtype, (int64_t)elements, &tensor->bytes);
 }
 
 /* One entry of the header. Places are checked against each other once all are known. */

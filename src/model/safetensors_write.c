@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "model/safetensors_internal.h"
+#include "base/dtype.h"
 
 struct plm_safetensors_writer {
     plm_file_writer file;
@@ -73,7 +74,7 @@ plm_status plm__safetensors_declare(plm_safetensors_writer *writer, const char *
         PLM_TRY(plm__mul_bytes(elements, (size_t)shape[i], &elements));
     }
     plm__json_end(&writer->header);
-    PLM_TRY(plm_dtype_bytes(dtype, (int64_t)elements, &bytes));
+    PLM_TRY(plm__dtype_bytes(dtype, (int64_t)elements, &bytes));
     PLM_TRY(plm__add_bytes(writer->data_bytes, bytes, &end));
     plm__json_begin_array(&writer->header, "data_offsets");
     plm__json_bytes(&writer->header, NULL, writer->data_bytes);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pass/pass_internal.h"
+#include "base/dtype.h"
 
 static void find_last_reads(plm__cut *cut)
 {
@@ -63,7 +64,7 @@ typedef struct row_chunk {
 static plm_shape shape_of_rows(const plm_shape *whole, int64_t all, int64_t rows)
 {
     plm_shape shape = {.dtype = whole->dtype, .rank = 1, .dims = {rows}};
-    if (plm_dtype_is_real(whole->dtype) && whole->rank > 1) {
+    if (plm__dtype_is_real(whole->dtype) && whole->rank > 1) {
         shape.rank = 2;
         shape.dims[1] = plm__shape_elements(whole) / all;
     }

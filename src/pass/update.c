@@ -9,6 +9,7 @@
 
 #include "pass/pass.h"
 #include "pass/pass_internal.h"
+#include "base/dtype.h"
 
 static const plm_flat moments[] = {PLM_FLAT_MOMENT1, PLM_FLAT_MOMENT2};
 
@@ -60,7 +61,7 @@ static void update_group(plm_graph *graph, plm_optimizer optimizer, plm_group gr
         const plm_parameter_info *parameter = &graph->parameters.items[i];
         const plm_tensor_info *value =
             plm__graph_tensor(graph, parameter->flat[PLM_FLAT_PARAMETER]);
-        size_t at = value->offset / plm_dtype_size(value->shape.dtype);
+        size_t at = value->offset / plm__dtype_size(value->shape.dtype);
         if (parameter->group != group || value->trainable == learns)
             continue;
         if (learns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Growth curves: plans along an axis, and the parabola through their peaks. */
-#include "plimsoll/curve.h"
+#include "plan/curve.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@ double plm_curve_peak_at(const plm_curve *curve, double x)
     return curve->constant + curve->linear * x + curve->quadratic * x * x;
 }
 
-void plm_curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strategy *strategy)
+void plm__curve_place(const plm_curve *curve, int64_t x, plm_job *job, plm_strategy *strategy)
 {
     if (curve->axis == PLM_CURVE_BATCH)
         job->batch = strategy->micro_batch = x;
@@ -49,7 +49,7 @@ static plm_status plan_at(const axis_walk *walk, int64_t x, plm_plan_summary *su
     plm_job job = *walk->job;
     plm_strategy strategy = *walk->strategy;
     plm_plan *plan = NULL;
-    plm_curve_place(&along, x, &job, &strategy);
+    plm__curve_place(&along, x, &job, &strategy);
     PLM_TRY(plm_plan_create(&job, &strategy, walk->device, &plan));
     *summary = plm_plan_summarize(plan);
     plm_plan_destroy(plan);
@@ -130,7 +130,7 @@ static void fit(plm_curve *curve)
     }
 }
 
-bool plm_curve_is_measured(const plm_curve *curve)
+bool plm__curve_is_measured(const plm_curve *curve)
 {
     for (int i = 0; i < curve->count; i++)
         if (curve->points[i].measured_peak_bytes > 0)

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "pass/pass.h"
 #include "plan/step_cost.h"
+#include "base/dtype.h"
 
 void plm_plan_destroy(plm_plan *plan)
 {
@@ -181,7 +182,7 @@ static plm_status add_up(plm_plan *plan, plm_device *device)
         summary->parameter_count +=
             plm__shape_elements(&plm__graph_tensor(plan->graph, parameter)->shape);
     }
-    summary->overhead_bytes = plm_device_overhead(device);
+    summary->overhead_bytes = device->table->overhead_bytes(device);
     PLM_TRY(
         plm__add_bytes(summary->persistent_bytes, summary->transient_bytes, &summary->arena_bytes));
     summary->lower_bound_bytes = summary->persistent_bytes + summary->transient_bound_bytes;
@@ -229,7 +230,7 @@ static plm_status finish(plm_plan *plan, plm_device *device)
  * no norm of all of them. */
 static plm_status check_types(const plm_job *job, const plm_strategy *strategy)
 {
-    PLM_FAIL_IF(!plm_dtype_is_real(strategy->precision), PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(!plm__dtype_is_real(strategy->precision), PLM_ERROR_ARGUMENT,
                 "wanted the precision fp32, bf16 or fp16, found %s",
                 plm_dtype_text(strategy->precision));
     bool whole = strategy->micro_batch == job->batch;

@@ -122,7 +122,7 @@ static plm_status take_all(const plm_plan *plan, plm_device *device, plm__price 
 {
     price->blocks = plan->graph->block_count;
     price->persistent = plan->summary.persistent_bytes;
-    price->overhead = plm_device_overhead(device);
+    price->overhead = device->table->overhead_bytes(device);
     PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->block, &price->block));
     PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->outside, &price->outside));
     for (int p = 0; p < PLM_PROGRAM_COUNT; p++)

@@ -257,9 +257,19 @@ static void add_treatment(const plm_bill *bill, plm_role role, plm_text *out)
         plm__text_add(out, "; the micro-batch is 1 already, a shorter sequence is what is left");
 }
 
+/* The role that holds most at the peak. */
+static plm_role largest_role(const plm_bill *bill)
+{
+    int largest = 0;
+    for (int role = 1; role < PLM_ROLE_COUNT; role++)
+        if (bill->at_peak_bytes[role] > bill->at_peak_bytes[largest])
+            largest = role;
+    return (plm_role)largest;
+}
+
 void plm__bill_add_verdict(const plm_bill *bill, const plm__bill_rows *rows, plm_text *out)
 {
-    plm_role role = plm_bill_largest_role(bill);
+    plm_role role = largest_role(bill);
     size_t bytes = bill->at_peak_bytes[role];
     size_t peak = bill->plan.peak_bytes ? bill->plan.peak_bytes : bill->live_bytes;
     char text[PLM_SIZE_TEXT];

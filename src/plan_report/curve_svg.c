@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "plimsoll/plan_report.h"
 #include "plimsoll/size.h"
+#include "plan/curve.h"
 
 enum {
     WIDTH = 900,
@@ -382,7 +383,7 @@ static void add_legend(picture *p)
     double y = TIME_TOP + 14;
     add_circle(p, "plan", LEGEND + 5, y - 4, 4, "");
     add_text(p, LEGEND + 19, y, "name", "a plan");
-    if (!plm_curve_is_measured(p->curve))
+    if (!plm__curve_is_measured(p->curve))
         return;
     add_circle(p, "run", LEGEND + 5, y + LABEL_STEP - 4, 6, "");
     add_text(p, LEGEND + 19, y + LABEL_STEP, "name", "its run");

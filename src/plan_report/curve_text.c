@@ -7,6 +7,7 @@
 #include "plimsoll/plan_report.h"
 #include "plimsoll/size.h"
 #include "report/table.h"
+#include "plan/curve.h"
 
 enum { INDENT = 2, BAR_CELLS = 40, BAR_CELLS_NARROW = 10 };
 
@@ -34,7 +35,7 @@ static void add_times(const plm_curve *curve, const plm_curve_point *point, plm_
     else
         plm__table_cell(table, "%.3f",
                         (double)point->plan.step_cost / (double)last->plan.step_cost);
-    if (!plm_curve_is_measured(curve))
+    if (!plm__curve_is_measured(curve))
         return;
     if (point->measured_peak_bytes == 0) {
         plm__table_cell(table, "not run");
@@ -123,7 +124,7 @@ plm_status plm_report_curve_text(const plm_curve *curve, const char *model, plm_
         {0},
     };
     const int count = sizeof columns / sizeof *columns;
-    bool measured = plm_curve_is_measured(curve);
+    bool measured = plm__curve_is_measured(curve);
     plm_text out = {0};
     plm_table table;
     plm_status status;

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "plimsoll/plan_report.h"
 #include "plan_report/profile_internal.h"
+#include "run/profile.h"
 
 static void write_row(plm_json_writer *json, const plm_profile_row *row)
 {
@@ -45,7 +46,7 @@ static void write_layer(plm_json_writer *json, const plm__profile_sum *sum)
 
 static void write_run(plm_json_writer *json, const plm_profile *profile, const char *model)
 {
-    plm_plan_summary plan = plm_plan_summarize(plm_profile_plan(profile));
+    plm_plan_summary plan = plm_plan_summarize(plm__profile_plan(profile));
     double seconds = plm_profile_step_seconds(profile);
     plm__json_text(json, "model", model);
     plm__json_int(json, "batch", plan.batch);

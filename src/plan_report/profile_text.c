@@ -9,6 +9,7 @@
 #include "plan_report/profile_internal.h"
 #include "report/table.h"
 #include "report/wrap.h"
+#include "run/profile.h"
 
 enum { INDENT = 2, BAR_CELLS = 12 };
 
@@ -68,7 +69,7 @@ static const char *bytes_text(size_t bytes, char text[PLM_SIZE_TEXT])
 
 static void add_head(const profile_page *page, const char *model)
 {
-    plm_plan_summary plan = plm_plan_summarize(plm_profile_plan(page->profile));
+    plm_plan_summary plan = plm_plan_summarize(plm__profile_plan(page->profile));
     char step[24], title[200];
     plm_text words = {0};
     double tokens = (double)plan.batch * (double)plan.sequence;

@@ -5,6 +5,7 @@
 #include "plimsoll/report_torch.h"
 #include "report/checklist.h"
 #include "report/terminal.h"
+#include "diagnose/checklist.h"
 
 static const struct {
     plm_memory_stat_kind kind;
@@ -37,7 +38,7 @@ static plm_checklist ask(const plm_memory_stats *stats)
         .same_span = true,
         .span = "both peaks since the process began, or since they were last reset",
         .lacks = "statistics hold sums and no blocks"};
-    plm_checklist_of_totals(&totals, &list);
+    plm__checklist_of_totals(&totals, &list);
     return list;
 }
 

@@ -7,6 +7,7 @@
 #include "plimsoll/report_torch.h"
 #include "report/checklist.h"
 #include "report/terminal.h"
+#include "diagnose/checklist.h"
 
 /* What one operation holds at the peak. */
 typedef struct op_share {
@@ -103,7 +104,7 @@ static plm_checklist ask(const plm_torch_profile *profile)
                          .reserved_peak_bytes = profile->reserved_peak_bytes,
                          .span = "the totals that memory events tell, while the trace ran",
                          .lacks = "a profiler's trace holds neither call stacks nor segments"};
-    plm_checklist_of_totals(&totals, &list);
+    plm__checklist_of_totals(&totals, &list);
     return list;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "base/track.h"
+#include "base/dtype.h"
 
 /* What a launch may do with a piece of the arena. */
 enum {
@@ -117,7 +118,7 @@ static void add_operand(plm_check *check, const plm_operand *operand, unsigned f
     int64_t last = 0;
     size_t element, end;
     if (operand->rank == 0 || !operand->data ||
-        plm_dtype_bytes(operand->dtype, 1, &element) != PLM_OK)
+        plm__dtype_bytes(operand->dtype, 1, &element) != PLM_OK)
         return;
     for (int32_t i = 0; i < operand->rank; i++) {
         if (operand->shape[i] == 0)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "plimsoll/curve.h"
 #include "run/drawn.h"
+#include "plan/curve.h"
 
 enum { STEPS_MOST = 5 }; /* updates of a point that are timed */
 
@@ -75,7 +76,7 @@ plm_status plm_curve_measure(plm_curve *curve, const plm_job *job, const plm_str
         plm_curve_point *point = &curve->points[i];
         plm_job placed = *job;
         plm_strategy chosen = *strategy;
-        plm_curve_place(curve, point->x, &placed, &chosen);
+        plm__curve_place(curve, point->x, &placed, &chosen);
         bool runs = point->plan.peak_bytes <= limit_bytes;
         if (runs && observer && observer->begins)
             observer->begins(curve, i, observer->user);

@@ -137,7 +137,7 @@ double plm_profile_step_seconds(const plm_profile *profile)
     return ns * 1e-9;
 }
 
-const plm_plan *plm_profile_plan(const plm_profile *profile)
+const plm_plan *plm__profile_plan(const plm_profile *profile)
 {
     return profile->plan;
 }

@@ -15,6 +15,7 @@
 #include "plan/tape.h"
 #include "run/check.h"
 #include "run/profile.h"
+#include "base/dtype.h"
 
 /* The inputs of a micro-batch, each with its part of the padding. */
 enum { TOKENS, TARGETS, TYPES, INPUTS };
@@ -242,7 +243,7 @@ static plm_status read_reals(plm_session *session, const uint8_t *from, plm_dtyp
     int64_t step = dtype == PLM_DTYPE_F32 ? count : PIECE;
     for (int64_t done = 0, now; done < count; done += now) {
         now = count - done < step ? count - done : step;
-        size_t width = plm_dtype_size(dtype);
+        size_t width = plm__dtype_size(dtype);
         void *to = dtype == PLM_DTYPE_F32 ? (void *)values : (void *)piece;
         PLM_TRY(session->table->copy_out(session->device, to, from + (size_t)done * width,
                                          (size_t)now * width));
@@ -596,7 +597,7 @@ static plm_status follow_master(plm_session *session, int64_t index, int64_t fir
         return PLM_OK;
     plm_tensor weight = parameter->flat[PLM_FLAT_PARAMETER];
     plm_dtype dtype = plm__graph_tensor(session->plan->graph, weight)->shape.dtype;
-    uint8_t *to = address_of(session, weight) + (size_t)first * plm_dtype_size(dtype);
+    uint8_t *to = address_of(session, weight) + (size_t)first * plm__dtype_size(dtype);
     return write_reals(session, to, dtype, count, values);
 }
 
@@ -695,8 +696,9 @@ plm_status plm_session_measure_memory(plm_session *session, plm_session_measure 
     bool written = false;
     for (size_t i = 0; i < sizeof last; i++)
         written |= last[i] != PLM_ARENA_PATTERN;
-    *measure = (plm_session_measure){.peak_bytes = plm_device_usage_of(session->device).peak_bytes +
-                                                   plm_device_overhead(session->device),
-                                     .last_granule_written = written};
+    *measure =
+        (plm_session_measure){.peak_bytes = session->device->usage.peak_bytes +
+                                            session->device->table->overhead_bytes(session->device),
+                              .last_granule_written = written};
     return PLM_OK;
 }

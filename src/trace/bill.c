@@ -99,12 +99,3 @@ plm_status plm_bill_create(plm_trace *trace, plm_bill **bill)
     *bill = made;
     return PLM_OK;
 }
-
-plm_role plm_bill_largest_role(const plm_bill *bill)
-{
-    int largest = 0;
-    for (int role = 1; role < PLM_ROLE_COUNT; role++)
-        if (bill->at_peak_bytes[role] > bill->at_peak_bytes[largest])
-            largest = role;
-    return (plm_role)largest;
-}

@@ -150,7 +150,7 @@ plm_status plm_calibrate(plm_device *device, double seconds, plm_device_profile 
                 seconds);
     trial trials[RUN_COUNT] = {0};
     plm_device_profile made = {.threads = device->threads,
-                               .overhead_bytes = plm_device_overhead(device)};
+                               .overhead_bytes = device->table->overhead_bytes(device)};
     snprintf(made.name, sizeof made.name, "%s", device->table->kind);
     snprintf(made.source, sizeof made.source,
              "measured on this machine: the fastest runs of a small GPT's and a small BERT's "

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "plimsoll/size.h"
+#include "device/device.h"
 
 enum { OFFER_BYTES = 240, RECOMPUTE_WIDTH = 60 }; /* so that the whole is one message */
 
@@ -15,7 +16,7 @@ enum { OFFER_BYTES = 240, RECOMPUTE_WIDTH = 60 }; /* so that the whole is one me
 static void write_offer(const plm_job *job, plm_strategy strategy, plm_device *device,
                         size_t free_bytes, char text[OFFER_BYTES])
 {
-    size_t overhead = plm_device_overhead(device);
+    size_t overhead = device->table->overhead_bytes(device);
     size_t most = free_bytes <= SIZE_MAX - overhead ? free_bytes + overhead : SIZE_MAX;
     size_t smallest = 0;
     char size[PLM_SIZE_TEXT];

@@ -17,6 +17,7 @@
 #include "train/checkpoint.h"
 #include "train/offer.h"
 #include "train/schedule.h"
+#include "device/device.h"
 
 enum {
     SITE_SAMPLE = 0x60000000, /* random numbers of drawn text */
@@ -89,7 +90,7 @@ static plm_status plan_run(plm_trainer *trainer)
         PLM_TRY(plm__memory_available(&trainer->budget_bytes));
     plm_device *planner = NULL;
     PLM_TRY(open_device(trainer, 0, &planner));
-    size_t overhead = plm_device_overhead(planner);
+    size_t overhead = planner->table->overhead_bytes(planner);
     plm_device_use_profile(planner, s->profile);
     plm_status status = plm_plan_for_budget(&trainer->job, &s->strategy, planner,
                                             trainer->budget_bytes, NULL, &trainer->plan);
@@ -254,8 +255,8 @@ static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t
         .skipped = result->skipped,
         .tokens_per_second = (double)(done * s->batch * s->sequence) / seconds,
         .remaining_seconds = seconds / (double)done * (double)(s->steps - step - 1),
-        .used_bytes =
-            plm_device_usage_of(trainer->device).peak_bytes + plm_device_overhead(trainer->device),
+        .used_bytes = trainer->device->usage.peak_bytes +
+                      trainer->device->table->overhead_bytes(trainer->device),
         .budget_bytes = trainer->budget_bytes,
     };
 }

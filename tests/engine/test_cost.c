@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 #include "engine/fake_plan.h"
 #include "unit/scratch.h"
+#include "device/device_files.h"
 
 enum { B = 2, T = 16, C = 32, V = 40, LAYERS = 2 };
 
@@ -253,14 +254,14 @@ static void bad_profiles_are_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plm_error error;
         assert_int_equal(
-            plm_device_profile_read("test", cases[i].text, strlen(cases[i].text), &profile),
+            plm__device_profile_read("test", cases[i].text, strlen(cases[i].text), &profile),
             cases[i].status);
         plm_error_get(&error);
         if (!strstr(error.message, cases[i].wanted))
             fail_msg("wanted '%s' in '%s'", cases[i].wanted, error.message);
         assert_memory_equal(&profile, &before, sizeof profile);
     }
-    assert_ok(plm_device_profile_read("test", "{" GOOD "}", strlen("{" GOOD "}"), &profile));
+    assert_ok(plm__device_profile_read("test", "{" GOOD "}", strlen("{" GOOD "}"), &profile));
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include "plimsoll/plan_report.h"
 #include "engine/fake_plan.h"
 #include "unit/page.h"
+#include "plan/curve.h"
 
 #define SMALL "gpt:layers=2,width=32,heads=2,context=512,vocab=40"
 
@@ -178,7 +179,7 @@ static void the_time_of_a_larger_run_is_forecast_from_what_ran(void **state)
     shop_open(&s, PLM_ATTENTION_FUSED);
     plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 32, 0);
     assert_true(plm_curve_seconds_at(curve, 64) == 0); /* neither rates nor runs */
-    assert_false(plm_curve_is_measured(curve));
+    assert_false(plm__curve_is_measured(curve));
     for (int i = 0; i < 4; i++) {
         double x = (double)curve->points[i].x;
         curve->points[i].measured_peak_bytes = 1;
@@ -188,7 +189,7 @@ static void the_time_of_a_larger_run_is_forecast_from_what_ran(void **state)
     for (int i = 0; i < 4; i++) /* what bends down is taken for a line */
         curve->points[i].measured_seconds = sqrt((double)curve->points[i].x);
     assert_true(plm_curve_seconds_at(curve, 1000) > plm_curve_seconds_at(curve, 500));
-    assert_true(plm_curve_is_measured(curve));
+    assert_true(plm__curve_is_measured(curve));
     plm_curve_destroy(curve);
 }
 
@@ -340,7 +341,7 @@ static void a_curve_for_eighty_columns_stays_within_them(void **state)
         curve->points[i].measured_peak_bytes = curve->points[i].plan.peak_bytes;
         curve->points[i].measured_seconds = 0.123;
     }
-    assert_true(plm_curve_is_measured(curve));
+    assert_true(plm__curve_is_measured(curve));
     assert_ok(plm_report_curve_text(curve, "small", (plm_report_style){.columns = 80}, &text));
     assert_in_range(widest_line(text), 60, 80);
     plm_free(text);

@@ -206,14 +206,14 @@ static void a_device_says_which_types_it_multiplies_in_silicon(void **state)
 {
     (void)state;
     plm_device *device = open_device(1, 0);
-    assert_true(plm_device_has(device, PLM_DTYPE_F32));
-    assert_false(plm_device_has(device, PLM_DTYPE_F16));
-    assert_false(plm_device_has(device, PLM_DTYPE_I32));
+    assert_true(plm__device_has(device, PLM_DTYPE_F32));
+    assert_false(plm__device_has(device, PLM_DTYPE_F16));
+    assert_false(plm__device_has(device, PLM_DTYPE_I32));
 #if defined(__x86_64__)
     bool silicon = __builtin_cpu_supports("avx512bf16");
-    assert_true(silicon || !plm_device_has(device, PLM_DTYPE_BF16));
+    assert_true(silicon || !plm__device_has(device, PLM_DTYPE_BF16));
     const char *held = getenv("ONEDNN_MAX_CPU_ISA"); /* the library may be told to hold back */
-    assert_true(held || silicon == plm_device_has(device, PLM_DTYPE_BF16));
+    assert_true(held || silicon == plm__device_has(device, PLM_DTYPE_BF16));
 #endif
     plm_device_destroy(device);
 }

@@ -52,7 +52,7 @@ static void run_in_exactly_the_arena(const small_shape *shape)
     assert_ok(plm_device_create_cpu(1, 0, &planner));
     assert_ok(plm_plan_create(&run.job, &run.strategy, planner, &run.plan));
     plm_plan_summary plan = plm_plan_summarize(run.plan);
-    assert_int_equal(plm_device_usage_of(planner).peak_bytes, 0); /* planning takes nothing */
+    assert_int_equal(planner->usage.peak_bytes, 0); /* planning takes nothing */
     plm_device_destroy(planner);
     assert_int_equal(plan.arena_bytes, plan.persistent_bytes + plan.transient_bytes);
     assert_int_equal(plan.peak_bytes, plan.arena_bytes + plan.overhead_bytes);
@@ -124,10 +124,10 @@ static void a_session_gives_back_all_that_it_took(void **state)
     (void)state;
     small_run run;
     small_run_open(&run, &usual);
-    assert_int_equal(plm_device_usage_of(run.device).live_bytes, run.summary.arena_bytes);
+    assert_int_equal(run.device->usage.live_bytes, run.summary.arena_bytes);
     plm_session_destroy(run.session);
     run.session = NULL;
-    assert_int_equal(plm_device_usage_of(run.device).live_bytes, 0);
+    assert_int_equal(run.device->usage.live_bytes, 0);
     small_run_close(&run);
 }
 
@@ -191,8 +191,8 @@ static void past_the_planner_the_device_refuses_one_granule_less(void **state)
     assert_int_equal(error.oom.budget_bytes, cap);
     assert_int_equal(error.oom.live_bytes, 0);
     assert_int_equal(error.oom.largest_free_bytes, cap);
-    assert_int_equal(plm_device_usage_of(run.device).live_bytes, 0);
-    assert_int_equal(plm_device_usage_of(run.device).peak_bytes, 0);
+    assert_int_equal(run.device->usage.live_bytes, 0);
+    assert_int_equal(run.device->usage.peak_bytes, 0);
     assert_int_equal(plm__host_stats_get().live_count, before.live_count);
     assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
 
@@ -268,7 +268,7 @@ static void nothing_is_allocated_during_steps_evaluation_and_generation(void **s
         for (int i = 0; i < 3; i++)
             assert_ok(use(&run, &result));
         assert_int_equal(plm__host_stats_get().alloc_calls, calls);
-        assert_int_equal(plm_device_usage_of(run.device).peak_bytes, run.summary.arena_bytes);
+        assert_int_equal(run.device->usage.peak_bytes, run.summary.arena_bytes);
         small_run_close(&run);
     }
 }

@@ -11,6 +11,7 @@
 #include "plimsoll/model.h"
 #include "plimsoll/search.h"
 #include "unit/test.h"
+#include "device/device_files.h"
 
 #define DEVICES PLM_SOURCE_DIR "/data/devices"
 
@@ -47,8 +48,8 @@ static json_t *file_of(const char *name)
 static void every_shipped_profile_is_its_file_with_a_source_for_every_figure(void **state)
 {
     (void)state;
-    for (int i = 0; plm_device_profile_name(i); i++) {
-        const char *name = plm_device_profile_name(i), *key;
+    for (int i = 0; plm__device_profile_name(i); i++) {
+        const char *name = plm__device_profile_name(i), *key;
         plm_device_profile profile = profile_of(name);
         json_t *root = file_of(name), *value;
         assert_string_equal(profile.name, name);
@@ -75,8 +76,8 @@ static bool wants_efficiency(const plm_device_profile *profile, plm_op_kind kind
 static void every_shipped_profile_has_all_rates(void **state)
 {
     (void)state;
-    for (int i = 0; plm_device_profile_name(i); i++) {
-        plm_device_profile profile = profile_of(plm_device_profile_name(i));
+    for (int i = 0; plm__device_profile_name(i); i++) {
+        plm_device_profile profile = profile_of(plm__device_profile_name(i));
         bool is_gpu = profile.kind == PLM_DEVICE_CUDA;
         assert_true(profile.product_flops[PLM_DTYPE_F32] > 0 && profile.bandwidth > 0);
         assert_true(profile.launch_seconds > 0);
@@ -101,10 +102,10 @@ static void every_file_of_the_folder_travels(void **state)
     for (const struct dirent *entry; (entry = readdir(folder));)
         files += strstr(entry->d_name, ".json") != NULL;
     closedir(folder);
-    while (plm_device_profile_name(names))
+    while (plm__device_profile_name(names))
         names++;
     assert_int_equal(files, names);
-    assert_null(plm_device_profile_name(-1));
+    assert_null(plm__device_profile_name(-1));
 }
 
 static void an_unknown_target_is_refused_with_those_that_are_known(void **state)
@@ -114,8 +115,8 @@ static void an_unknown_target_is_refused_with_those_that_are_known(void **state)
     plm_error error;
     assert_int_equal(plm_device_profile_find("h2000", &profile), PLM_ERROR_ARGUMENT);
     plm_error_get(&error);
-    for (int i = 0; plm_device_profile_name(i); i++)
-        assert_non_null(strstr(error.message, plm_device_profile_name(i)));
+    for (int i = 0; plm__device_profile_name(i); i++)
+        assert_non_null(strstr(error.message, plm__device_profile_name(i)));
     assert_int_equal(plm_device_profile_find("./h200", &profile), PLM_ERROR_IO);
     assert_int_equal(plm_device_profile_find("mine.json", &profile), PLM_ERROR_IO);
     assert_memory_equal(&profile, &before, sizeof profile);
@@ -137,12 +138,12 @@ static void auto_precision_is_what_the_silicon_has(void **state)
     plm_device_destroy(device);
     device = device_of("t4");
     assert_int_equal(plm_device_precision(device), PLM_DTYPE_F16);
-    assert_false(plm_device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
+    assert_false(plm__device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
     plm_device_destroy(device);
     assert_ok(plm_device_create_cpu(1, 0, &device));
     assert_int_equal(plm_device_precision(device),
-                     plm_device_has(device, PLM_DTYPE_BF16) ? PLM_DTYPE_BF16 : PLM_DTYPE_F32);
-    assert_false(plm_device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
+                     plm__device_has(device, PLM_DTYPE_BF16) ? PLM_DTYPE_BF16 : PLM_DTYPE_F32);
+    assert_false(plm__device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
     plm_device_destroy(device);
 }
 
@@ -170,7 +171,7 @@ static void a_target_hands_out_nothing_and_runs_nothing(void **state)
     table->forget(device, NULL);
     table->release(device, NULL, 0);
     assert_int_equal(byte, 0);
-    assert_int_equal(plm_device_usage_of(device).peak_bytes, 0);
+    assert_int_equal(device->usage.peak_bytes, 0);
     plm_device_destroy(device);
 }
 
@@ -282,8 +283,8 @@ static void every_model_is_planned_for_every_gpu(void **state)
     static const char *const models[] = {
         "gpt:layers=2,width=64,heads=4,context=64,vocab=128,dropout=0.1",
         "bert:layers=2,width=64,heads=4,context=64,vocab=128"};
-    for (int i = 0; plm_device_profile_name(i); i++) {
-        plm_device_profile profile = profile_of(plm_device_profile_name(i));
+    for (int i = 0; plm__device_profile_name(i); i++) {
+        plm_device_profile profile = profile_of(plm__device_profile_name(i));
         plm_device *device = NULL;
         assert_ok(plm_device_create_target(&profile, &device));
         for (int m = 0; m < 4; m++) {
@@ -296,7 +297,7 @@ static void every_model_is_planned_for_every_gpu(void **state)
             strategy.precision = plm_device_precision(device);
             assert_ok(plm_plan_create(&job, &strategy, device, &plan));
             plm_plan_summary summary = plm_plan_summarize(plan);
-            assert_int_equal(summary.overhead_bytes, plm_device_overhead(device));
+            assert_int_equal(summary.overhead_bytes, device->table->overhead_bytes(device));
             assert_true(summary.step_seconds > 0);
             plm_plan_destroy(plan);
         }

@@ -13,6 +13,7 @@
 #include "fuzz/memory.h"
 #include "fuzz/told.h"
 #include "plimsoll/device_profile.h"
+#include "device/device_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
@@ -38,7 +39,7 @@ static void round_trip(const plm_device_profile *profile)
     plm_device_profile read;
     if (!can_be_priced_with(profile) || !plm__utf8_is_valid(profile->source) ||
         plm_device_profile_json(profile, &line) != PLM_OK ||
-        plm_device_profile_read("again", line, strlen(line), &read) != PLM_OK ||
+        plm__device_profile_read("again", line, strlen(line), &read) != PLM_OK ||
         plm_device_profile_json(&read, &again) != PLM_OK || strcmp(line, again) != 0)
         abort();
     plm_free(line);
@@ -51,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     plm_device_profile profile, before;
     memset(&before, 0x5a, sizeof before);
     memcpy(&profile, &before, sizeof before);
-    plm_status status = plm_device_profile_read("input", bytes, count, &profile);
+    plm_status status = plm__device_profile_read("input", bytes, count, &profile);
     if (status == PLM_OK)
         round_trip(&profile);
     else if ((status != PLM_ERROR_FORMAT && status != PLM_ERROR_ARGUMENT) ||

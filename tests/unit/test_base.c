@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "plimsoll/dtype.h"
+#include "base/dtype.h"
 
 static void sizes_are_read_with_binary_and_decimal_units(void **state)
 {
@@ -387,10 +388,10 @@ static void dtype_sizes_are_whole_blocks(void **state)
 {
     (void)state;
     size_t bytes = 0;
-    assert_ok(plm_dtype_bytes(PLM_DTYPE_BF16, 3, &bytes));
+    assert_ok(plm__dtype_bytes(PLM_DTYPE_BF16, 3, &bytes));
     assert_int_equal(bytes, 6);
-    assert_int_equal(plm_dtype_bytes(PLM_DTYPE_F32, INT64_MAX, &bytes), PLM_ERROR_OVERFLOW);
-    assert_int_equal(plm_dtype_bytes(PLM_DTYPE_F32, -1, &bytes), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm__dtype_bytes(PLM_DTYPE_F32, INT64_MAX, &bytes), PLM_ERROR_OVERFLOW);
+    assert_int_equal(plm__dtype_bytes(PLM_DTYPE_F32, -1, &bytes), PLM_ERROR_ARGUMENT);
 }
 
 static void a_refused_host_allocation_tells_its_figures(void **state)

@@ -10,6 +10,7 @@
 
 #include "diagnose/checklist_internal.h"
 #include "unit/torch.h"
+#include "diagnose/checklist.h"
 
 #define RECORDINGS PLM_SOURCE_DIR "/tests/data/recordings/"
 #define MIB        ((size_t)1 << 20)
@@ -56,7 +57,7 @@ static const plm_checklist_item *check_of(const asked *it, plm_question kind, pl
         fail_msg("%s: %s, wanted %s: %s", plm_question_key(kind), plm_answer_text(check->answer),
                  plm_answer_text(wanted), check->reason);
     assert_true(check->reason[0] && check->basis[0]);
-    if (plm_question_wants_action(kind, check->answer))
+    if (plm__question_wants_action(kind, check->answer))
         assert_true(check->action[0]);
     return check;
 }

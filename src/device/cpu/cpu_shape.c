@@ -10,7 +10,7 @@
 
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
-#include "plimsoll/dtype.h"
+#include "base/dtype.h"
 
 enum { EXTENTS = 128 }; /* one for each character of a word */
 
@@ -39,7 +39,7 @@ static plm_status bind(check *c, char letter, int64_t extent)
 static plm_status check_dtype(check *c, const plm_operand *operand, char mark)
 {
     const plm_dtype found = operand->dtype;
-    bool real = plm_dtype_is_real(found);
+    bool real = plm__dtype_is_real(found);
     if (mark == 0 && real && !c->first)
         c->first = operand;
     bool right = mark == '#'   ? found == PLM_DTYPE_I32
@@ -75,7 +75,7 @@ static plm_status check_layout(const check *c, const plm_operand *operand, int64
                 "%s, %s %d: wanted a contiguous tensor, found strides", c->op, c->section,
                 c->index);
     size_t bytes;
-    PLM_TRY(plm_dtype_bytes(operand->dtype, elements, &bytes));
+    PLM_TRY(plm__dtype_bytes(operand->dtype, elements, &bytes));
     *count = elements;
     return PLM_OK;
 }

@@ -143,12 +143,13 @@ static plm_status fence(plm_device *base)
 
 static size_t overhead_bytes(plm_device *base)
 {
-    return plm_device_overhead(((fault_device *)base)->inner);
+    plm_device *inner = ((fault_device *)base)->inner;
+    return inner->table->overhead_bytes(inner);
 }
 
 static bool has_dtype(const plm_device *base, plm_dtype dtype)
 {
-    return plm_device_has(((const fault_device *)base)->inner, dtype);
+    return plm__device_has(((const fault_device *)base)->inner, dtype);
 }
 
 static const plm_device_table fault_table = {
