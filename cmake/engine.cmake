@@ -9,7 +9,7 @@ set(PLM_ENGINE_FOLDERS pass plan device/target device/cpu device/fault run model
     plan_report)
 # The public headers of those folders.
 set(PLM_ENGINE_HEADERS advice.h bill.h calibrate.h curve.h data.h model.h plan.h plan_report.h
-    profile.h search.h session.h tape.h train.h)
+    profile.h session.h tape.h train.h)
 
 # Takes the engine's files out of a list of sources when it is not built.
 function(plm_without_engine list)

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "plimsoll/model.h"
-#include "plimsoll/search.h"
+#include "plan/search.h"
 #include "engine/fake_device.h"
 
 static void die_unless(plm_status status)
@@ -45,23 +45,23 @@ static void measure(const char *name, int64_t batch, plm_device *device)
                    .evaluates = true,
                    .generates = true};
     int64_t start = plm__clock_ns();
-    die_unless(plm_search_create(&job, &strategy, device, &search));
+    die_unless(plm__search_create(&job, &strategy, device, &search));
     double price = lap_ms(&start);
-    die_unless(plm_search_smallest(search, &smallest));
-    die_unless(plm_search_plan(search, SIZE_MAX, &plan));
+    die_unless(plm__search_smallest(search, &smallest));
+    die_unless(plm__search_plan(search, SIZE_MAX, &plan));
     largest = plm_plan_summarize(plan).peak_bytes;
     plm_plan_destroy(plan);
     double ends = lap_ms(&start);
-    die_unless(plm_search_plan(search, smallest / 2 + largest / 2, &plan));
+    die_unless(plm__search_plan(search, smallest / 2 + largest / 2, &plan));
     double choice = lap_ms(&start);
-    plm_search_size size = plm_search_count(search);
+    plm_search_size size = plm__search_count(search);
     printf("%-60s batch %3lld: prices %6.0f ms from %lld plans, ends %5.0f ms, choice %5.0f ms; "
            "%lld strategies, %lld on the frontier, %lld planned; %.2f to %.2f GiB\n",
            name, (long long)batch, price, (long long)size.sketched, ends, choice,
            (long long)size.priced, (long long)size.frontier, (long long)size.planned,
            (double)smallest / 0x1p30, (double)largest / 0x1p30);
     plm_plan_destroy(plan);
-    plm_search_destroy(search);
+    plm__search_destroy(search);
 }
 
 int main(void)

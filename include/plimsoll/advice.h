@@ -6,7 +6,7 @@
 #ifndef PLIMSOLL_ADVICE_H
 #define PLIMSOLL_ADVICE_H
 
-#include "plimsoll/search.h"
+#include "plimsoll/plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +24,14 @@ typedef struct plm_alternative {
     bool fits;
 } plm_alternative;
 
+/* What the search looked at. */
+typedef struct plm_search_size {
+    int64_t priced;   /* strategies looked at */
+    int64_t sketched; /* plans that their prices come from */
+    int64_t frontier; /* strategies that no other beats */
+    int64_t planned;  /* of them, planned exactly so far */
+} plm_search_size;
+
 typedef struct plm_advice {
     size_t budget_bytes;
     size_t smallest_budget_bytes;
@@ -39,8 +47,9 @@ typedef struct plm_advice {
 } plm_advice;
 
 /*
- * *advice = the strategy for a budget over what `strategy` leaves open, as plm_search_plan chooses
- * it. That nothing fits is an answer, not a failure. Owned by the caller. As plm_plan_create.
+ * *advice = the strategy for a budget over what `strategy` leaves open, as plm_plan_for_budget
+ * chooses it. That nothing fits is an answer, not a failure. Owned by the caller. As
+ * plm_plan_create.
  */
 PLM_MUST_USE plm_status plm_advise(const plm_job *job, const plm_strategy *strategy,
                                    plm_device *device, size_t budget_bytes, plm_advice **advice);

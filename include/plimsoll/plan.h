@@ -80,9 +80,9 @@ PLM_MUST_USE plm_status plm_plan_create(const plm_job *job, const plm_strategy *
                                         plm_device *device, plm_plan **plan);
 
 /*
- * The fastest plan whose peak is within `budget_bytes`, over what the strategy leaves open (see
- * plimsoll/search.h): micro-batch 0, PLM_RECOMPUTE_AUTO, head chunks 0, PLM_ATTENTION_AUTO; what it
- * fixes stays.
+ * The fastest plan whose peak is within `budget_bytes`, over what the strategy leaves open:
+ * micro-batch 0, PLM_RECOMPUTE_AUTO, head and MLP chunks 0, PLM_ATTENTION_AUTO; PLM_PRECISION_AUTO
+ * is the device's best. What the strategy fixes stays.
  * *smallest_budget (NULL allowed) = the smallest peak among them, set also when none fits: then
  * PLM_ERROR_BUDGET, whose message names it. A smaller budget never gives a larger peak.
  */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plan/search_internal.h"
+#include "plan/search.h"
 #include "plimsoll/device_profile.h"
 #include "graph/strategy.h"
 
@@ -203,17 +204,17 @@ static plm_status add_treatment(const request *r, const char *what, const plm_jo
     plm_plan *plan = NULL;
     plm_search *search = NULL;
     plm_status status;
-    PLM_TRY_DONE(plm_search_create(job, strategy, r->device, &search));
-    PLM_TRY_DONE(plm_search_smallest(search, &smallest));
+    PLM_TRY_DONE(plm__search_create(job, strategy, r->device, &search));
+    PLM_TRY_DONE(plm__search_smallest(search, &smallest));
     if (smallest >= r->advice->smallest_budget_bytes)
         goto done;
-    PLM_TRY_DONE(plm_search_plan(search, smallest, &plan));
+    PLM_TRY_DONE(plm__search_plan(search, smallest, &plan));
     add_plan(r, what, plan);
     tell_options(r, job, strategy,
                  r->advice->alternatives[r->advice->alternative_count - 1].options);
 done:
     plm_plan_destroy(plan);
-    plm_search_destroy(search);
+    plm__search_destroy(search);
     return is_no_plan(status) ? PLM_OK : status;
 }
 
@@ -499,12 +500,12 @@ static plm_status tell_choice(const request *r, plm_search *search)
 {
     plm_advice *advice = r->advice;
     plm_plan *plan = NULL;
-    PLM_TRY(plm_search_smallest(search, &advice->smallest_budget_bytes));
+    PLM_TRY(plm__search_smallest(search, &advice->smallest_budget_bytes));
     advice->fits = advice->smallest_budget_bytes <= advice->budget_bytes;
-    PLM_TRY(plm_search_plan(
+    PLM_TRY(plm__search_plan(
         search, advice->fits ? advice->budget_bytes : advice->smallest_budget_bytes, &plan));
     advice->plan = plm_plan_summarize(plan);
-    advice->looked_at = plm_search_count(search);
+    advice->looked_at = plm__search_count(search);
     plm_plan_destroy(plan);
     return PLM_OK;
 }
@@ -538,13 +539,13 @@ plm_status plm_advise(const plm_job *job, const plm_strategy *strategy, plm_devi
     PLM_TRY(plm__host_alloc(sizeof *r.advice, &r.advice));
     r.advice->budget_bytes = budget_bytes;
     tell_rates(device, r.advice);
-    PLM_TRY_DONE(plm_search_create(job, &open, device, &search));
+    PLM_TRY_DONE(plm__search_create(job, &open, device, &search));
     PLM_TRY_DONE(tell_choice(&r, search));
     PLM_TRY_DONE(tell_alternatives(&r));
     *advice = r.advice;
     r.advice = NULL;
 done:
-    plm_search_destroy(search);
+    plm__search_destroy(search);
     plm_advice_destroy(r.advice);
     return status;
 }

@@ -10,7 +10,7 @@
  * its plan does; the fastest that fits is found by planning, from the fastest on, those whose bound
  * fits. Whether a point fits depends on it and the budget alone, which makes the choice monotone.
  */
-#include "plimsoll/search.h"
+#include "plan/search.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -353,8 +353,8 @@ static void keep_frontier(plm_search *search)
     search->size.frontier = kept;
 }
 
-plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                             plm_search **search)
+plm_status plm__search_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
+                              plm_search **search)
 {
     PLM_TRY(plm__plan_check_extents(job, strategy->micro_batch));
     plm_search *made = NULL;
@@ -365,7 +365,7 @@ plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, p
     plm__search_settle_precision(device, &made->strategy);
     plm_status status = price_all(made);
     if (status != PLM_OK) {
-        plm_search_destroy(made);
+        plm__search_destroy(made);
         return status;
     }
     keep_frontier(made);
@@ -373,7 +373,7 @@ plm_status plm_search_create(const plm_job *job, const plm_strategy *strategy, p
     return PLM_OK;
 }
 
-void plm_search_destroy(plm_search *search)
+void plm__search_destroy(plm_search *search)
 {
     if (!search)
         return;
@@ -381,7 +381,7 @@ void plm_search_destroy(plm_search *search)
     plm__host_free(search);
 }
 
-plm_search_size plm_search_count(const plm_search *search)
+plm_search_size plm__search_count(const plm_search *search)
 {
     return search->size;
 }
@@ -419,7 +419,7 @@ static plm_status plan_point(plm_search *search, point *p, plm_plan **plan)
 }
 
 /* From the smallest bound on, until no bound is below the smallest peak. */
-plm_status plm_search_smallest(plm_search *search, size_t *bytes)
+plm_status plm__search_smallest(plm_search *search, size_t *bytes)
 {
     for (int64_t i = search->points.count - 1; i >= 0 && search->smallest == 0; i--) {
         size_t best = 0;
@@ -444,7 +444,7 @@ static plm_status refuse(plm_search *search, size_t budget_bytes)
 {
     char wanted[PLM_SIZE_TEXT], found[PLM_SIZE_TEXT];
     size_t smallest;
-    PLM_TRY(plm_search_smallest(search, &smallest));
+    PLM_TRY(plm__search_smallest(search, &smallest));
     plm_oom_record oom = {.asked_bytes = smallest,
                           .rounded_bytes = smallest,
                           .budget_bytes = budget_bytes,
@@ -459,7 +459,7 @@ static plm_status refuse(plm_search *search, size_t budget_bytes)
     return status;
 }
 
-plm_status plm_search_plan(plm_search *search, size_t budget_bytes, plm_plan **plan)
+plm_status plm__search_plan(plm_search *search, size_t budget_bytes, plm_plan **plan)
 {
     for (int64_t i = 0; i < search->points.count; i++) {
         point *p = &search->points.items[i];
@@ -506,12 +506,12 @@ plm_status plm_plan_for_budget(const plm_job *job, const plm_strategy *strategy,
         plm__search_settle_precision(device, &fixed.strategy);
         return plan_fixed(&fixed, budget_bytes, smallest_budget, plan);
     }
-    PLM_TRY(plm_search_create(job, strategy, device, &search));
+    PLM_TRY(plm__search_create(job, strategy, device, &search));
     if (smallest_budget)
-        PLM_TRY_DONE(plm_search_smallest(search, smallest_budget));
-    PLM_TRY_DONE(plm_search_plan(search, budget_bytes, &made));
+        PLM_TRY_DONE(plm__search_smallest(search, smallest_budget));
+    PLM_TRY_DONE(plm__search_plan(search, budget_bytes, &made));
     *plan = made;
 done:
-    plm_search_destroy(search);
+    plm__search_destroy(search);
     return status;
 }

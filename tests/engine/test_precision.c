@@ -7,7 +7,7 @@
 
 #include "base/half.h"
 #include "plan/search_internal.h"
-#include "plimsoll/search.h"
+#include "plan/search.h"
 #include "run/session.h"
 #include "train/checkpoint.h"
 #include "unit/scratch.h"
@@ -397,8 +397,8 @@ static void the_smallest_budget_is_state_one_block_and_one_piece_of_the_head(voi
     strategy.recompute = PLM_RECOMPUTE_AUTO;
     strategy.head_chunks = 0;
     assert_ok(plm_device_create_cpu(1, 0, &device));
-    assert_ok(plm_search_create(&job, &strategy, device, &search));
-    assert_ok(plm_search_smallest(search, &smallest));
+    assert_ok(plm__search_create(&job, &strategy, device, &search));
+    assert_ok(plm__search_smallest(search, &smallest));
     strategy.head_chunks = 8; /* of 1024 tokens */
     assert_ok(plm__recompute_parse("block", &strategy.recompute));
     assert_ok(plm__price_make(&job, &strategy, device, &price));
@@ -410,7 +410,7 @@ static void the_smallest_budget_is_state_one_block_and_one_piece_of_the_head(voi
     assert_true((double)smallest <= 1.03 * (double)bound);
     assert_true(smallest > price.persistent);
     plm__price_fini(&price);
-    plm_search_destroy(search);
+    plm__search_destroy(search);
     plm_device_destroy(device);
 }
 

@@ -10,7 +10,7 @@
 #include "plan/search_internal.h"
 #include "plimsoll/advice.h"
 #include "plimsoll/device_profile.h"
-#include "plimsoll/search.h"
+#include "plan/search.h"
 #include "engine/fake_plan.h"
 #include "engine/small_run.h"
 #include "graph/strategy.h"
@@ -124,15 +124,15 @@ static void check_monotone(plm_attention_form attention)
     plm_strategy strategy = open_strategy();
     strategy.attention = attention;
     shop_open(&s, SMALL, 12, 10000);
-    assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
-    assert_ok(plm_search_smallest(search, &smallest));
-    assert_ok(plm_search_plan(search, SIZE_MAX, &plan));
+    assert_ok(plm__search_create(&s.job, &strategy, &s.device.head, &search));
+    assert_ok(plm__search_smallest(search, &smallest));
+    assert_ok(plm__search_plan(search, SIZE_MAX, &plan));
     plm_plan_summary before = {.step_cost = INT64_MAX}, most = plm_plan_summarize(plan);
     plm_plan_destroy(plan);
     int different = 0;
     for (int i = 0; i <= 100; i++) {
         size_t budget = smallest + (2 * most.peak_bytes - smallest) / 100 * (size_t)i;
-        assert_ok(plm_search_plan(search, budget, &plan));
+        assert_ok(plm__search_plan(search, budget, &plan));
         plm_plan_summary now = plm_plan_summarize(plan);
         plm_plan_destroy(plan);
         assert_true(now.peak_bytes <= budget);
@@ -143,7 +143,7 @@ static void check_monotone(plm_attention_form attention)
     }
     assert_int_equal(before.peak_bytes, most.peak_bytes);
     assert_true(different >= 10);
-    plm_search_destroy(search);
+    plm__search_destroy(search);
 }
 
 static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **state)
@@ -349,13 +349,13 @@ static void extents_that_cannot_be_counted_are_refused(void **state)
     plm_strategy strategy = open_strategy();
     shop_open(&s, SMALL, 8, 0);
     s.job.sequence = INT64_MAX / 2;
-    assert_int_equal(plm_search_create(&s.job, &strategy, &s.device.head, &search),
+    assert_int_equal(plm__search_create(&s.job, &strategy, &s.device.head, &search),
                      PLM_ERROR_ARGUMENT);
     s.job.sequence = 16;
     static const int64_t wrong[] = {-1, 3, INT64_MAX / 2};
     for (int i = 0; i < 3; i++) {
         strategy.micro_batch = wrong[i];
-        assert_int_equal(plm_search_create(&s.job, &strategy, &s.device.head, &search),
+        assert_int_equal(plm__search_create(&s.job, &strategy, &s.device.head, &search),
                          PLM_ERROR_ARGUMENT);
     }
     assert_null(search);

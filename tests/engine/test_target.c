@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 #include "plimsoll/device_profile.h"
 #include "plimsoll/model.h"
-#include "plimsoll/search.h"
+#include "plan/search.h"
 #include "unit/test.h"
 #include "device/device_files.h"
 
