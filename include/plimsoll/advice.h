@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Advice: the strategy for a budget and why it was chosen, told by the plans that were not. Every
- * figure comes from a plan that was made, never from a rule of thumb.
+ * figure comes from a plan that was made, never from a rule of thumb. The calling thread uses the
+ * device; an advice that was made does not change.
  */
 #ifndef PLIMSOLL_ADVICE_H
 #define PLIMSOLL_ADVICE_H

@@ -2,6 +2,9 @@
 /*
  * The bill: a view of a trace that says where memory goes. Every role's largest sum, the instant of
  * the peak, and what is live then, largest first, with who made it and whom it is kept for.
+ *
+ * One thread makes a bill; any number may read it. A bill lives as long as its creator wants: it
+ * owns its trace and borrows the treatments.
  */
 #ifndef PLIMSOLL_BILL_H
 #define PLIMSOLL_BILL_H

@@ -3,6 +3,8 @@
  * Calibration: the profile of the device at hand, measured by small training runs on it. It takes
  * some seconds and a few hundred MiB, and wants a machine that does nothing else: of each operation
  * the fastest run counts.
+ *
+ * The calling thread drives the device for that time; kernels use the device's threads.
  */
 #ifndef PLIMSOLL_CALIBRATE_H
 #define PLIMSOLL_CALIBRATE_H

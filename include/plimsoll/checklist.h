@@ -18,6 +18,8 @@
  *     PLM_TRY(plm_checklist_create(findings, &list));
  *     ... list->items[PLM_QUESTION_STATE].reason ...
  *     plm_checklist_destroy(list);
+ *
+ * Thread-safe: findings are only read, and a list that was made does not change.
  */
 #ifndef PLIMSOLL_CHECKLIST_H
 #define PLIMSOLL_CHECKLIST_H

@@ -5,6 +5,8 @@
  * A dtype is a row of a table with elements and bytes a block, so that forms which pack several
  * elements into a block (quantised weights) fit beside plain numbers. A role is only a label for
  * people: no decision is ever taken from it.
+ *
+ * Thread-safe.
  */
 #ifndef PLIMSOLL_DTYPE_H
 #define PLIMSOLL_DTYPE_H

@@ -10,6 +10,8 @@
  *     PLM_TRY(plm_export_page("report.html", "gpt2 under 12 GiB", &source, 1));
  *
  * A file is written whole or not at all. Sources are borrowed and only read.
+ *
+ * Thread-safe as long as no two threads write one file.
  */
 #ifndef PLIMSOLL_EXPORT_H
 #define PLIMSOLL_EXPORT_H

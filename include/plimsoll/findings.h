@@ -21,6 +21,9 @@
  *     PLM_TRY(plm_findings_create(&devices[0], &options, &findings));
  *     ... findings->failures[0].verdict ...
  *     plm_findings_destroy(findings);
+ *
+ * While findings are made nobody else may use their snapshot; findings that were made do not
+ * change, and any number of threads may read them.
  */
 #ifndef PLIMSOLL_FINDINGS_H
 #define PLIMSOLL_FINDINGS_H

@@ -5,6 +5,8 @@
  *
  * Both hold what a snapshot cannot: the true peaks since the process began, and the capacity of the
  * device. Peaks of different quantities belong to different instants and must not be subtracted.
+ *
+ * Thread-safe.
  */
 #ifndef PLIMSOLL_MEMORY_STATS_H
 #define PLIMSOLL_MEMORY_STATS_H

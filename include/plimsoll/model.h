@@ -14,6 +14,8 @@
  * attention in both directions and an MLP with the exact GELU, each normalised after its sum; a
  * head of a product, a GELU and a normalisation before the tied token embedding and its bias. It
  * learns to tell tokens that are hidden from it.
+ *
+ * Thread-safe.
  */
 #ifndef PLIMSOLL_MODEL_H
 #define PLIMSOLL_MODEL_H

@@ -5,6 +5,8 @@
  *
  *     AdamW    two moments; weight decay apart from the gradient
  *     SGD      one moment, the momentum's sum; weight decay as a part of the gradient
+ *
+ * Thread-safe.
  */
 #ifndef PLIMSOLL_OPTIMIZER_H
 #define PLIMSOLL_OPTIMIZER_H

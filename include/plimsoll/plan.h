@@ -7,6 +7,9 @@
  *
  * The persistent region (parameters, gradients, moments, step record) does not depend on the
  * micro-batch; the transient region above it is as large as the largest of the programs needs.
+ *
+ * One thread makes plans with a device at a time, since a device keeps what it was asked. A plan
+ * that was made does not change: any number of threads may read it.
  */
 #ifndef PLIMSOLL_PLAN_H
 #define PLIMSOLL_PLAN_H

@@ -11,6 +11,8 @@
  * A run of one's own is profiled by plm_session_profile.
  *
  * A session that is not profiled pays one branch for each program that it runs.
+ *
+ * One thread uses a profile: the one that runs its session.
  */
 #ifndef PLIMSOLL_PROFILE_H
 #define PLIMSOLL_PROFILE_H

@@ -10,6 +10,8 @@
  *     char **environment = NULL;
  *     if (plm_record_prepare(&settings, environ, &environment) == PLM_OK)
  *         execvpe(command[0], command, environment);
+ *
+ * Thread-safe as long as no two threads prepare one folder.
  */
 #ifndef PLIMSOLL_RECORD_H
 #define PLIMSOLL_RECORD_H

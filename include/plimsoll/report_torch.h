@@ -2,6 +2,8 @@
 /*
  * Reports of PyTorch's memory: replays and findings written out for people and for programs. Like
  * plimsoll/report.h: pure functions, texts are freed with plm_free.
+ *
+ * Thread-safe.
  */
 #ifndef PLIMSOLL_REPORT_TORCH_H
 #define PLIMSOLL_REPORT_TORCH_H

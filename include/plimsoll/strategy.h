@@ -3,6 +3,8 @@
  * The strategy: every choice that trades memory against time, in one plain structure. It never
  * changes what is computed beyond the order of sums. A plan prints one, training takes one, a test
  * writes one by hand; as JSON it is one object with the field names below.
+ *
+ * Thread-safe: a strategy is the caller's.
  */
 #ifndef PLIMSOLL_STRATEGY_H
 #define PLIMSOLL_STRATEGY_H

@@ -11,6 +11,8 @@
  *
  * A session without a tape pays one branch for each program that it runs. A tape is bounded: it
  * takes whole programs until the updates asked for are on it, or PLM_TAPE_LAUNCHES_MAX launches.
+ *
+ * One thread uses a tape: the one that runs its session.
  */
 #ifndef PLIMSOLL_TAPE_H
 #define PLIMSOLL_TAPE_H

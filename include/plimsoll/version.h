@@ -10,7 +10,7 @@ extern "C" {
 #define PLM_VERSION "0.1.0"
 
 /* The version of the library that runs, which may not be that of the header it was built with.
- * Static. */
+ * Static; thread-safe. */
 const char *plm_version(void);
 
 #ifdef __cplusplus
