@@ -337,7 +337,7 @@ int main(int count, char **arguments)
                         .clip_scale = 1.0f,
                         .gradient_factor = 1.0f,
                         .update_count = 1}};
-    check(plm_device_create_cpu(count > 1 ? atoi(arguments[1]) : 0, 0, &b.device));
+    check(plm_device_open("cpu", count > 1 ? atoi(arguments[1]) : 0, 0, &b.device));
     choose_kernels(b.device, count > 2 ? arguments[2] : NULL);
     if (count > 4)
         plm__cpu_use_silicon(b.device, strcmp(arguments[4], "blocks") != 0);

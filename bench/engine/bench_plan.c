@@ -180,7 +180,7 @@ int main(void)
     plm_device *device = NULL;
     plm_table table;
     plm_text text = {0};
-    die_unless(plm_device_create_cpu(0, 0, &device));
+    die_unless(plm_device_open("cpu", 0, 0, &device));
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     fill(&table, device);
     die_unless(plm__table_render(&table, (plm_table_style){0}, &text));

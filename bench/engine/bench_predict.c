@@ -121,7 +121,7 @@ int main(int argc, char **argv)
     plm_device_profile profile;
     double low = 0, high = 0;
     const int threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
-    check(plm_device_create_cpu(threads, 0, &device));
+    check(plm_device_open("cpu", threads, 0, &device));
     check(plm_calibrate(device, calibration_seconds, &profile));
     plm_device_use_profile(device, &profile);
     printf("%-18s %5s  %-62s %8s %8s %8s  %s\n", "model", "batch", "strategy", "predicted",

@@ -148,7 +148,7 @@ int main(int count, char **arguments)
     b.threads = count > 1 && atoi(arguments[1]) > 0 ? atoi(arguments[1]) : 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     check(plm_model_parse(model_text, &b.model));
-    check(plm_device_create_cpu(b.threads, 0, &b.device));
+    check(plm_device_open("cpu", b.threads, 0, &b.device));
     for (int i = 0; i < 2 * BATCH * SEQUENCE; i++)
         b.ids[i] = (int32_t)(i * 7919LL % b.model.vocab);
     start(&b, &rungs[0], &plain);

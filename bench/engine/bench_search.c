@@ -67,7 +67,7 @@ static void measure(const char *name, int64_t batch, plm_device *device)
 int main(void)
 {
     plm_device *cpu = NULL;
-    die_unless(plm_device_create_cpu(0, 0, &cpu));
+    die_unless(plm_device_open("cpu", 0, 0, &cpu));
     fake_device fake = fake_device_make(1 << 20, 0);
     plm_device *devices[] = {&fake.head, cpu};
     for (int i = 0; i < 2; i++) {

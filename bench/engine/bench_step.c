@@ -75,7 +75,7 @@ static void start(bench *b, int threads)
 {
     const size_t floats = (size_t)CUBE * CUBE;
     void *region = NULL;
-    check(plm_device_create_cpu(threads, 0, &b->device));
+    check(plm_device_open("cpu", threads, 0, &b->device));
     check(b->device->table->reserve(b->device, 2 * copy_bytes, &region));
     b->arena = region;
     for (size_t i = 0; i < 2 * copy_bytes / sizeof(float); i++)

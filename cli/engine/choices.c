@@ -28,7 +28,8 @@ static const plm_update_time updates[] = {
 #undef UPDATE_ROW
 };
 
-plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy)
+/* *strategy = the choices of the file, or those of the line. */
+static plm_status read_strategy(const cli_choices *choices, plm_strategy *strategy)
 {
     *strategy = plm_strategy_default();
     if (choices->strategy)
@@ -48,7 +49,8 @@ int32_t cli_threads(int64_t threads)
     return threads < INT32_MAX ? (int32_t)threads : INT32_MAX;
 }
 
-void cli_enlarge(plm_model *model, int64_t sequence)
+/* Gives a model a position for each token of a sequence. */
+static void enlarge(plm_model *model, int64_t sequence)
 {
     if (sequence <= model->context || sequence > PLM_SEQUENCE_MAX)
         return; /* a sequence beyond the largest is for the plan to refuse */
@@ -62,7 +64,8 @@ static plm_status open_here(const cli_choices *choices, cli_request *request)
     const plm_device_profile *profile = NULL;
     plm_status status = cli_profile(choices->profile, &request->rates, &profile);
     if (status == PLM_OK)
-        status = plm_device_create_cpu(cli_threads(choices->threads), 0, &request->device);
+        status =
+            plm_device_open(choices->device, cli_threads(choices->threads), 0, &request->device);
     if (status == PLM_OK)
         plm_device_use_profile(request->device, profile);
     return status;
@@ -96,7 +99,7 @@ static void settle_budget(const cli_choices *choices, cli_request *request)
 plm_status cli_request_open(const cli_choices *choices, const char *model, cli_request *request)
 {
     request->device = NULL;
-    plm_status status = cli_strategy(choices, &request->strategy);
+    plm_status status = read_strategy(choices, &request->strategy);
     if (status == PLM_OK)
         status = plm_model_parse(model, &request->model);
     if (status == PLM_OK)
@@ -106,7 +109,7 @@ plm_status cli_request_open(const cli_choices *choices, const char *model, cli_r
     settle_budget(choices, request);
     if (request->strategy.precision == PLM_PRECISION_AUTO)
         request->strategy.precision = plm_device_precision(request->device);
-    cli_enlarge(&request->model, choices->sequence);
+    enlarge(&request->model, choices->sequence);
     request->job =
         (plm_job){.network = plm_model_network(&request->model),
                   .batch = choices->batch,

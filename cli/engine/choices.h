@@ -47,6 +47,7 @@ typedef struct cli_choices {
     int gradient;  /* the place in CLI_GRADIENTS */
     int update;    /* the place in CLI_UPDATES */
     /* the device */
+    const char *device;  /* where it runs */
     int64_t threads;     /* 0: as many as the machine has */
     const char *profile; /* a file of rates; NULL: what calibration left */
     const char *target;  /* the device that is planned for; NULL: this machine */
@@ -114,7 +115,10 @@ typedef struct cli_choices {
 #define CLI_OPTIMIZER(help)                                                                        \
     CLI_ROW(optimizer, "optimizer", CHOICE, "NAME", "adamw",                                       \
             (&PLM_OPTIMIZER_MAP(CLI_OPTIMIZER_ROW)[1]), help)
-#define CLI_BUDGET(help)  CLI_ROW(budget_bytes, "budget", SIZE, "SIZE", NULL, NULL, help)
+#define CLI_BUDGET(help) CLI_ROW(budget_bytes, "budget", SIZE, "SIZE", NULL, NULL, help)
+#define CLI_DEVICE                                                                                 \
+    CLI_ROW(device, "device", TEXT, "NAME", "cpu", NULL,                                           \
+            "the device of this machine that is planned for and run on: cpu")
 #define CLI_THREADS(help) CLI_ROW(threads, "threads", INTEGER, "N", "0", NULL, help)
 #define CLI_PROFILE(help) CLI_ROW(profile, "profile", TEXT, "FILE", NULL, NULL, help)
 #define CLI_TARGET                                                                                 \
@@ -148,22 +152,15 @@ typedef struct cli_choices {
 #define CLI_JSON_HELP    "print one JSON object on one line"
 #define CLI_PROFILE_HELP "rates of the device, as in plimsoll plan"
 
-/* *strategy = the choices of the file, or those of the line. */
-plm_status cli_strategy(const cli_choices *choices, plm_strategy *strategy);
-
 /* A thread count of the line for the library, which refuses what is too large. */
 int32_t cli_threads(int64_t threads);
-
-/* Gives a model a position for each token of a sequence; says so on standard error when that
- * enlarges its table. */
-void cli_enlarge(plm_model *model, int64_t sequence);
 
 /* What a line asks for. Not to be moved: its job points at its model, its device at its rates. */
 typedef struct cli_request {
     plm_model model; /* enlarged for the sequence of the line */
     plm_strategy strategy;
     plm_job job;        /* training, with whatever else training runs */
-    plm_device *device; /* with the profile, when there is one */
+    plm_device *device; /* the only one that a command opens; with the profile, when there is one */
     plm_device_profile rates;
     size_t budget_bytes; /* the line's, at most the target's memory, which it is by itself; 0: none
                           */

@@ -29,6 +29,7 @@ static const plm_option options[] = {
     CLI_STRATEGY(CLI_STRATEGY_HELP),
     CLI_TARGET,
     CLI_PROFILE(CLI_PROFILE_HELP),
+    CLI_DEVICE,
     CLI_THREADS(CLI_THREADS_PLAN_HELP),
     {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
      "lines of the table of what is live at the peak", NULL},

@@ -39,6 +39,7 @@ static const plm_option options[] = {
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes these choices"),
     CLI_OPTIMIZER(CLI_OPTIMIZER_SHORT_HELP),
+    CLI_DEVICE,
     CLI_THREADS("threads that would compute; 0: as many as the machine has"),
     CLI_BUDGET("also say the largest batch and the longest sequence that fit"),
     CLI_TARGET,
@@ -120,9 +121,8 @@ static plm_status measure_curve(const cli_request *request, const curve_settings
     static const plm_curve_observer observer = {tell_begin, tell_end, NULL};
     if (!settings->measure)
         return PLM_OK;
-    return plm_curve_measure(curve, &request->job, &request->strategy,
-                             cli_threads(settings->choices.threads), request->budget_bytes,
-                             &observer);
+    return plm_curve_measure(curve, &request->job, &request->strategy, request->device,
+                             request->budget_bytes, &observer);
 }
 
 /* Nonzero where a run took other memory than was planned. */

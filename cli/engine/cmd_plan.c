@@ -22,6 +22,7 @@ static const plm_option options[] = {
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes choices; goes before the options above"),
     CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
+    CLI_DEVICE,
     CLI_THREADS(CLI_THREADS_PLAN_HELP),
     CLI_TARGET,
     CLI_PROFILE("rates of the device; default: what plimsoll profile --calibrate measured here"),

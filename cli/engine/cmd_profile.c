@@ -28,6 +28,7 @@ static const plm_option options[] = {
     CLI_STRATEGY_ROWS,
     CLI_STRATEGY("JSON that fixes every choice; goes before the options above"),
     CLI_OPTIMIZER(CLI_OPTIMIZER_SHORT_HELP),
+    CLI_DEVICE,
     CLI_THREADS(CLI_THREADS_HELP),
     {"steps", PLM_OPTION_COUNT, offsetof(profile_settings, steps), "N", "3", NULL,
      "updates that are timed, after one that is not; of each operation the fastest counts", NULL},
@@ -105,7 +106,8 @@ static plm_status calibrate(const profile_settings *settings)
     char path[CLI_PATH_TEXT];
     plm_status status = cli_cache_path(settings->out, path);
     if (status == PLM_OK)
-        status = plm_device_create_cpu(cli_threads(settings->choices.threads), 0, &device);
+        status = plm_device_open(settings->choices.device, cli_threads(settings->choices.threads),
+                                 0, &device);
     if (status == PLM_OK)
         status = plm_calibrate(device, settings->seconds, &rates);
     plm_device_destroy(device);

@@ -24,30 +24,20 @@ enum {
 
 typedef struct train_options {
     cli_choices choices;
-    const char *data;
-    int64_t steps;
+    plm_train_settings run; /* what the rows below do not fill comes from the request */
     double momentum;
     double learning_rate;
-    int64_t warmup;
     double weight_decay;
     double clip;
-    int64_t seed;
-    int64_t eval_every;
-    int64_t eval_sequences;
     int64_t sample;
     const char *prompt;
-    const char *out;
-    int64_t save_every;
-    int64_t keep;
-    const char *resume;
-    bool other_text;
     const char *trace; /* file, NULL: none */
     int64_t trace_steps;
 } train_options;
 CLI_CHOICES_COME_FIRST(train_options);
 
 static const plm_option options[] = {
-    {"data", PLM_OPTION_TEXT, offsetof(train_options, data), "FILE", NULL, NULL,
+    {"data", PLM_OPTION_TEXT, offsetof(train_options, run.data_path), "FILE", NULL, NULL,
      "text to train on, read as bytes; its last tenth is held out", NULL},
     CLI_BUDGET(
         "memory that the run may use, such as 512MiB; default: what the machine has available"),
@@ -60,38 +50,40 @@ static const plm_option options[] = {
     CLI_MLP_CHUNKS(NULL, CLI_MLP_CHUNKS_HELP "; default: what the budget asks for"),
     CLI_STRATEGY(CLI_STRATEGY_HELP),
     CLI_PROFILE(CLI_PROFILE_HELP),
-    {"steps", PLM_OPTION_COUNT, offsetof(train_options, steps), "N", "100", NULL, "updates", NULL},
+    {"steps", PLM_OPTION_COUNT, offsetof(train_options, run.steps), "N", "100", NULL, "updates",
+     NULL},
     CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
     {"momentum", PLM_OPTION_REAL, offsetof(train_options, momentum), "SHARE", "0.9", NULL,
      "of the last step that sgd keeps", NULL},
     {"lr", PLM_OPTION_REAL, offsetof(train_options, learning_rate), "RATE", "6e-4", NULL,
      "largest learning rate; falls to a tenth along a cosine", NULL},
-    {"warmup", PLM_OPTION_INTEGER, offsetof(train_options, warmup), "N", NULL, NULL,
+    {"warmup", PLM_OPTION_INTEGER, offsetof(train_options, run.warmup), "N", NULL, NULL,
      "updates over which the rate rises; default: a twentieth of the steps", NULL},
     {"weight-decay", PLM_OPTION_REAL, offsetof(train_options, weight_decay), "RATE", "0.1", NULL,
      "of weights and embeddings, not of biases and normalisations", NULL},
     {"clip", PLM_OPTION_REAL, offsetof(train_options, clip), "NORM", "1.0", NULL,
      "largest global norm of the gradient; 0 is off", NULL},
-    {"seed", PLM_OPTION_INTEGER, offsetof(train_options, seed), "N", "1", NULL,
+    {"seed", PLM_OPTION_INTEGER, offsetof(train_options, run.seed), "N", "1", NULL,
      "of first values, order of the data and dropout", NULL},
-    {"eval-every", PLM_OPTION_INTEGER, offsetof(train_options, eval_every), "N", "0", NULL,
+    {"eval-every", PLM_OPTION_INTEGER, offsetof(train_options, run.eval_every), "N", "0", NULL,
      "updates between evaluations; 0: only at the end", NULL},
-    {"eval-sequences", PLM_OPTION_INTEGER, offsetof(train_options, eval_sequences), "N", "64", NULL,
-     "held-out sequences evaluated, evenly spread; 0: all", NULL},
+    {"eval-sequences", PLM_OPTION_INTEGER, offsetof(train_options, run.eval_sequences), "N", "64",
+     NULL, "held-out sequences evaluated, evenly spread; 0: all", NULL},
     {"sample", PLM_OPTION_INTEGER, offsetof(train_options, sample), "N", "0", NULL,
      "bytes of text to generate at the end", NULL},
     {"prompt", PLM_OPTION_TEXT, offsetof(train_options, prompt), "TEXT", NULL, NULL,
      "what the sample continues", NULL},
+    CLI_DEVICE,
     CLI_THREADS(CLI_THREADS_HELP),
-    {"out", PLM_OPTION_TEXT, offsetof(train_options, out), "DIR", NULL, NULL,
+    {"out", PLM_OPTION_TEXT, offsetof(train_options, run.out_folder), "DIR", NULL, NULL,
      "where checkpoints go: the last update's, and those of --save-every", NULL},
-    {"save-every", PLM_OPTION_INTEGER, offsetof(train_options, save_every), "N", "0", NULL,
+    {"save-every", PLM_OPTION_INTEGER, offsetof(train_options, run.save_every), "N", "0", NULL,
      "updates between checkpoints; 0: only the last", NULL},
-    {"keep", PLM_OPTION_COUNT, offsetof(train_options, keep), "N", "2", NULL,
+    {"keep", PLM_OPTION_COUNT, offsetof(train_options, run.keep), "N", "2", NULL,
      "newest checkpoints kept", NULL},
-    {"resume", PLM_OPTION_TEXT, offsetof(train_options, resume), "DIR", NULL, NULL,
+    {"resume", PLM_OPTION_TEXT, offsetof(train_options, run.resume_folder), "DIR", NULL, NULL,
      "go on from the newest checkpoint there", NULL},
-    {"other-text", PLM_OPTION_FLAG, offsetof(train_options, other_text), NULL, NULL, NULL,
+    {"other-text", PLM_OPTION_FLAG, offsetof(train_options, run.other_text), NULL, NULL, NULL,
      "let --resume go on with another text than the checkpoint learnt from", NULL},
     {"trace", PLM_OPTION_TEXT, offsetof(train_options, trace), "FILE", NULL, NULL,
      "write the first updates over time as Chrome's JSON, which ui.perfetto.dev opens: memory, and "
@@ -118,34 +110,24 @@ static const plm_syntax syntax = {
                "--data data/text.txt --budget 64MiB --batch 32 --steps 30",
 };
 
-static plm_status take_settings(const train_options *o, const char *model,
-                                plm_train_settings *settings)
+/* What the rows do not fill. */
+static void complete_settings(train_options *o, const cli_request *request)
 {
-    plm_status status = plm_model_parse(model, &settings->model);
-    if (status != PLM_OK)
-        return status;
-    settings->data_path = o->data;
-    settings->budget_bytes = o->choices.budget_bytes;
-    settings->batch = o->choices.batch;
-    settings->sequence = o->choices.sequence ? o->choices.sequence : settings->model.context;
-    settings->steps = o->steps;
-    settings->warmup = o->warmup >= 0 ? o->warmup : o->steps / 20;
-    settings->optimizer = (plm_optimizer)o->choices.optimizer;
-    settings->hyper = plm_hyper_default();
-    settings->hyper.momentum = (float)o->momentum;
-    settings->hyper.learning_rate = (float)o->learning_rate;
-    settings->hyper.weight_decay = (float)o->weight_decay;
-    settings->hyper.clip_norm = (float)o->clip;
-    settings->seed = (uint64_t)o->seed;
-    settings->eval_every = o->eval_every;
-    settings->eval_sequences = o->eval_sequences;
-    settings->threads = cli_threads(o->choices.threads);
-    settings->out_folder = o->out;
-    settings->save_every = o->save_every;
-    settings->keep = o->keep;
-    settings->resume_folder = o->resume;
-    settings->other_text = o->other_text;
-    return cli_strategy(&o->choices, &settings->strategy);
+    plm_train_settings *run = &o->run;
+    run->model = request->model;
+    run->device = request->device;
+    run->budget_bytes = request->budget_bytes;
+    run->strategy = request->strategy;
+    run->batch = request->job.batch;
+    run->sequence = request->job.sequence;
+    run->optimizer = request->job.optimizer;
+    if (run->warmup < 0)
+        run->warmup = run->steps / 20;
+    run->hyper = plm_hyper_default();
+    run->hyper.momentum = (float)o->momentum;
+    run->hyper.learning_rate = (float)o->learning_rate;
+    run->hyper.weight_decay = (float)o->weight_decay;
+    run->hyper.clip_norm = (float)o->clip;
 }
 
 /* The signal that asked to stop, 0 for none: a handler reaches nothing but what is static. */
@@ -373,8 +355,9 @@ static plm_status write_tape(const plm_tape *tape, const char *model, const trai
     return status;
 }
 
-static int train(const plm_train_settings *settings, const train_options *o)
+static int train(const train_options *o)
 {
+    const plm_train_settings *settings = &o->run;
     plm_trainer *trainer = NULL;
     plm_tape *tape = NULL;
     plm_status status = plm_trainer_create(settings, &trainer);
@@ -405,36 +388,48 @@ static int train(const plm_train_settings *settings, const train_options *o)
     return stopped ? CLI_DONE : judge(status, &result);
 }
 
+/* What the line asks for that no run could do. */
+static int check_line(const train_options *o)
+{
+    if (!o->run.data_path)
+        return cli_wrong("train wants --data FILE, a text to train on");
+    if (o->run.save_every > 0 && !o->run.out_folder)
+        return cli_wrong("--save-every wants --out DIR, where checkpoints go");
+    if (o->sample > SAMPLE_MAX)
+        return cli_wrong("wanted a --sample of at most %d bytes, found %lld", SAMPLE_MAX,
+                         (long long)o->sample);
+    return CLI_DONE;
+}
+
+static int train_request(train_options *o, const cli_request *request)
+{
+    if (o->sample > 0 && plm_model_is_masked(&request->model))
+        return cli_wrong("--sample continues a text, which a masked model such as %s cannot",
+                         request->model.name);
+    plm_status status = o->trace ? plm_export_check(o->trace) : PLM_OK; /* not when all is over */
+    if (status != PLM_OK)
+        return cli_finish(status);
+    complete_settings(o, request);
+    catch_signals(true);
+    return train(o);
+}
+
 int cmd_train(int argc, char **argv)
 {
     train_options o = {0};
     plm_operands operands;
+    cli_request request;
     int exit_status;
     if (!cli_parse(&syntax, argc, argv, &o, &operands, &exit_status))
         return exit_status;
-    if (!o.data)
-        return cli_wrong("train wants --data FILE, a text to train on");
-    if (o.save_every > 0 && !o.out)
-        return cli_wrong("--save-every wants --out DIR, where checkpoints go");
-    if (o.sample > SAMPLE_MAX)
-        return cli_wrong("wanted a --sample of at most %d bytes, found %lld", SAMPLE_MAX,
-                         (long long)o.sample);
-    plm_train_settings settings = {0};
-    plm_status status = take_settings(&o, operands.items[0], &settings);
-    if (status == PLM_OK && o.sample > 0 && plm_model_is_masked(&settings.model))
-        return cli_wrong("--sample continues a text, which a masked model such as %s cannot",
-                         settings.model.name);
-    plm_device_profile rates;
-    if (status == PLM_OK)
-        status = cli_profile(o.choices.profile, &rates, &settings.profile);
-    if (status == PLM_OK && o.trace)
-        status = plm_export_check(o.trace); /* not when the run is over */
-    if (status == PLM_OK)
-        cli_enlarge(&settings.model, settings.sequence);
+    exit_status = check_line(&o);
+    if (exit_status != CLI_DONE)
+        return exit_status;
+    plm_status status = cli_request_open(&o.choices, operands.items[0], &request);
     if (status != PLM_OK)
         return cli_finish(status);
-    catch_signals(true);
-    exit_status = train(&settings, &o);
+    exit_status = train_request(&o, &request);
+    cli_request_close(&request);
     if (exit_status == CLI_DONE && interrupted)
         raise(interrupted); /* a shell that runs a script has to see why this ended */
     return exit_status;

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     plm_step_result results[STEPS] = {0};
     int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
     int wrong = plm_corpus_open(argc > 1 ? argv[1] : "data/text.txt", LENGTH, VOCAB, &text) ||
-                plm_device_create_cpu(0, BUDGET, &cpu) ||
+                plm_device_open("cpu", 0, BUDGET, &cpu) ||
                 plm_plan_for_budget(&job, &strategy, cpu, BUDGET, NULL, &plan) ||
                 plm_session_create(plan, cpu, 1, &session);
     for (int step = 0; step < STEPS && !wrong; step++)

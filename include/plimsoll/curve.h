@@ -76,14 +76,14 @@ typedef struct plm_curve_observer {
 } plm_curve_observer;
 
 /*
- * Runs each point on the CPU with `threads` threads (0: all): updates on drawn ids in an arena of
- * exactly its plan, on a device that hands out not a byte more. Fills the points' measured figures;
- * those whose peak is beyond `limit_bytes` (0: what the machine has available) are passed over.
- * The job, the strategy and as many threads as the curve was made with. `observer` may be NULL.
+ * Runs each point: updates on drawn ids in an arena of exactly its plan, on the device, which hands
+ * out not a byte more meanwhile. Fills the points' measured figures; those whose peak is beyond
+ * `limit_bytes` (0: what the device has available) are passed over. The job, the strategy and the
+ * device that the curve was made with; nothing else may use the device. `observer` may be NULL.
  * Fails as plm_session_create and plm_session_step.
  */
 PLM_MUST_USE plm_status plm_curve_measure(plm_curve *curve, const plm_job *job,
-                                          const plm_strategy *strategy, int32_t threads,
+                                          const plm_strategy *strategy, plm_device *device,
                                           size_t limit_bytes, const plm_curve_observer *observer);
 
 #ifdef __cplusplus

@@ -19,11 +19,14 @@ extern "C" {
 typedef struct plm_device plm_device;
 
 /*
- * *device = the CPU with `threads` threads (0: as many as OpenMP gives) that hands out at most
- * `cap_bytes` (0: no cap). Owned by the caller. PLM_ERROR_DEVICE when the product library fails.
+ * *device = the one of that name, "cpu" for now, which hands out at most `cap_bytes` (0: no cap).
+ * Kernels on the CPU use `threads` threads (0: as many as OpenMP gives). Owned by the caller.
+ * PLM_ERROR_ARGUMENT for an unknown name or too many threads, PLM_ERROR_UNSUPPORTED for a device
+ * that this build cannot drive ("cuda", "cuda:1"), PLM_ERROR_DEVICE when a library of the device
+ * fails, PLM_ERROR_HOST_MEMORY.
  */
-PLM_MUST_USE plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes,
-                                              plm_device **device);
+PLM_MUST_USE plm_status plm_device_open(const char *name, int32_t threads, size_t cap_bytes,
+                                        plm_device **device);
 
 /* Nothing of the device may be in use. NULL is allowed. */
 void plm_device_destroy(plm_device *device);

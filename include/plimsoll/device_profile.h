@@ -90,7 +90,7 @@ void plm_device_use_profile(plm_device *device, const plm_device_profile *profil
  * *device = what plans for a device are made with where it is not: it answers what planning asks,
  * timed by the profile, and refuses to reserve or run anything (PLM_ERROR_UNSUPPORTED). A CPU is
  * this machine's with the profile's threads and times, borrowed as above; of a GPU's profile a copy
- * is kept. Owned by the caller. As plm_device_create_cpu.
+ * is kept. Owned by the caller. As plm_device_open.
  */
 PLM_MUST_USE plm_status plm_device_create_target(const plm_device_profile *profile,
                                                  plm_device **device);

@@ -9,7 +9,8 @@
  *         status = plm_trainer_run(trainer, &observer, &result);     (takes the arena and trains)
  *     plm_trainer_destroy(trainer);
  *
- * One thread uses a trainer; kernels use the threads that the settings name.
+ * One thread uses a trainer, and nothing else its device meanwhile. The device hands out no more
+ * than the budget until the trainer ends; then its cap is what it was.
  */
 #ifndef PLIMSOLL_TRAIN_H
 #define PLIMSOLL_TRAIN_H
@@ -23,20 +24,20 @@ extern "C" {
 
 typedef struct plm_train_settings {
     plm_model model;
-    const char *data_path;                    /* borrowed until the trainer ends */
-    size_t budget_bytes;                      /* 0: the memory that this machine has available */
-    plm_strategy strategy;                    /* what it leaves open is chosen for the budget */
-    const struct plm_device_profile *profile; /* rates to choose by, borrowed; NULL: relative */
-    int64_t batch;                            /* sequences in one update */
-    int64_t sequence; /* tokens of each; longer than the model's context enlarges its table */
-    int64_t steps;    /* updates */
-    int64_t warmup;   /* updates over which the learning rate rises from 0 */
+    const char *data_path; /* borrowed until the trainer ends */
+    plm_device *device;    /* to train on, borrowed until the trainer ends; choices are made by the
+                              rates of its profile, where it has one */
+    size_t budget_bytes;   /* 0: the memory that the device has available */
+    plm_strategy strategy; /* what it leaves open is chosen for the budget */
+    int64_t batch;         /* sequences in one update */
+    int64_t sequence;      /* tokens of each; longer than the model's context enlarges its table */
+    int64_t steps;         /* updates */
+    int64_t warmup;        /* updates over which the learning rate rises from 0 */
     plm_optimizer optimizer;
     plm_hyper hyper;        /* learning_rate is the largest; it falls to a tenth along a cosine */
     uint64_t seed;          /* of first values, data order and dropout */
     int64_t eval_every;     /* updates between evaluations, 0: only at the end */
     int64_t eval_sequences; /* held-out windows used, evenly spread; 0: all */
-    int32_t threads;        /* 0: as many as the machine gives */
     const char *out_folder; /* where checkpoints go, made when missing; NULL: none. Borrowed */
     int64_t save_every;     /* updates between checkpoints, 0: only the last */
     int64_t keep;           /* newest checkpoints kept, at least 1 */

@@ -8,6 +8,14 @@ void plm_device_destroy(plm_device *device)
         device->table->destroy(device);
 }
 
+size_t plm__device_limit(plm_device *device, size_t cap_bytes)
+{
+    size_t before = device->usage.cap_bytes;
+    device->usage.cap_bytes = cap_bytes;
+    device->usage.peak_bytes = device->usage.live_bytes;
+    return before;
+}
+
 bool plm__device_has(const plm_device *device, plm_dtype dtype)
 {
     return (unsigned)dtype < PLM_DTYPE_COUNT && device->table->has_dtype(device, dtype);

@@ -95,6 +95,9 @@ typedef struct plm_device_table {
      * part of every peak. */
     size_t (*overhead_bytes)(plm_device *device);
 
+    /* *bytes = what could be handed out now, by the system's or the driver's word. */
+    plm_status (*available_bytes)(plm_device *device, size_t *bytes);
+
     /* Whether there are instructions that multiply matrices of this type. */
     bool (*has_dtype)(const plm_device *device, plm_dtype dtype);
 } plm_device_table;
@@ -106,6 +109,15 @@ struct plm_device {
     int32_t threads;                          /* CPU threads that kernels use */
     const struct plm_device_profile *profile; /* its rates, borrowed; NULL: not known */
 };
+
+/* *device = the CPU, as plm_device_open makes it. */
+PLM_MUST_USE plm_status plm__cpu_create(int32_t threads, size_t cap_bytes, plm_device **device);
+
+/*
+ * From here on the device hands out at most `cap_bytes` (0: no cap), and its high water is counted
+ * anew. Returns the cap that it had.
+ */
+size_t plm__device_limit(plm_device *device, size_t cap_bytes);
 
 /* Whether the device has instructions that multiply matrices of this type. Where it has none, or
  * slow ones, products are made in fp32 of converted blocks: right all the same. */

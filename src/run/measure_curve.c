@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The points of a growth curve, run: what the plans said beside what the device counted. */
 #include "base/clock.h"
-#include "base/memory.h"
+#include "device/device.h"
 #include "plimsoll/curve.h"
 #include "run/drawn.h"
 #include "plan/curve.h"
@@ -52,26 +52,24 @@ done:
 }
 
 /* The device's cap is the arena of the plan that the point told of, not of the one made here. */
-static plm_status run_point(const plm_job *job, const plm_strategy *strategy, int32_t threads,
+static plm_status run_point(const plm_job *job, const plm_strategy *strategy, plm_device *device,
                             plm_curve_point *point)
 {
-    plm_device *device = NULL;
     plm_plan *plan = NULL;
-    PLM_TRY(plm_device_create_cpu(threads, point->plan.arena_bytes, &device));
-    plm_status status = plm_plan_create(job, strategy, device, &plan);
-    if (status == PLM_OK)
-        status = run_plan(plan, device, point);
+    PLM_TRY(plm_plan_create(job, strategy, device, &plan));
+    size_t cap_bytes = plm__device_limit(device, point->plan.arena_bytes);
+    plm_status status = run_plan(plan, device, point);
+    plm__device_limit(device, cap_bytes);
     plm_plan_destroy(plan);
-    plm_device_destroy(device);
     return status;
 }
 
 plm_status plm_curve_measure(plm_curve *curve, const plm_job *job, const plm_strategy *strategy,
-                             int32_t threads, size_t limit_bytes,
+                             plm_device *device, size_t limit_bytes,
                              const plm_curve_observer *observer)
 {
     if (limit_bytes == 0)
-        PLM_TRY(plm__memory_available(&limit_bytes));
+        PLM_TRY(device->table->available_bytes(device, &limit_bytes));
     for (int i = 0; i < curve->count; i++) {
         plm_curve_point *point = &curve->points[i];
         plm_job placed = *job;
@@ -81,7 +79,7 @@ plm_status plm_curve_measure(plm_curve *curve, const plm_job *job, const plm_str
         if (runs && observer && observer->begins)
             observer->begins(curve, i, observer->user);
         if (runs)
-            PLM_TRY(run_point(&placed, &chosen, threads, point));
+            PLM_TRY(run_point(&placed, &chosen, device, point));
         if (observer && observer->ended)
             observer->ended(curve, i, observer->user);
     }

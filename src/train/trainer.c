@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The training loop and what stands around it: data, budget, plan, evaluation, sampling. */
-#include "train/trainer.h"
+#include "plimsoll/train.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,17 +26,16 @@ enum {
 
 struct plm_trainer {
     plm_train_settings settings;
-    plm_device_source source;
     plm_job job;
     plm_corpus *corpus;
     plm_corpus_counts text; /* of the corpus */
-    plm_device *device;
     plm_plan *plan;
     plm_session *session;
     plm_tape *tape;   /* borrowed, NULL: none */
     int32_t *tokens;  /* [batch, T] the window */
     int32_t *targets; /* [batch, T] */
     float *logits;    /* [V] of sampling, made when first wanted */
+    size_t cap_bytes; /* of the device, when the trainer took it */
     size_t budget_bytes;
     size_t resident_before; /* just before planning */
     double bigram_loss;
@@ -75,28 +74,20 @@ static plm_status check_settings(const plm_train_settings *s)
     return PLM_OK;
 }
 
-static plm_status open_device(const plm_trainer *trainer, size_t cap_bytes, plm_device **device)
-{
-    return trainer->source.open(trainer->source.user, trainer->settings.threads, cap_bytes, device);
-}
-
-/* Finds the budget, plans, and makes the device that will hand out no more than the budget leaves
- * it. */
+/* Finds the budget, plans, and lets the device hand out no more than the budget leaves it. */
 static plm_status plan_run(plm_trainer *trainer)
 {
     const plm_train_settings *s = &trainer->settings;
+    plm_device *device = s->device;
     trainer->budget_bytes = s->budget_bytes;
     if (trainer->budget_bytes == 0)
-        PLM_TRY(plm__memory_available(&trainer->budget_bytes));
-    plm_device *planner = NULL;
-    PLM_TRY(open_device(trainer, 0, &planner));
-    size_t overhead = planner->table->overhead_bytes(planner);
-    plm_device_use_profile(planner, s->profile);
-    plm_status status = plm_plan_for_budget(&trainer->job, &s->strategy, planner,
-                                            trainer->budget_bytes, NULL, &trainer->plan);
-    plm_device_destroy(planner);
-    PLM_TRY(status);
-    return open_device(trainer, trainer->budget_bytes - overhead, &trainer->device);
+        PLM_TRY(device->table->available_bytes(device, &trainer->budget_bytes));
+    PLM_TRY(plm_plan_for_budget(&trainer->job, &s->strategy, device, trainer->budget_bytes, NULL,
+                                &trainer->plan));
+    size_t most = trainer->budget_bytes - device->table->overhead_bytes(device);
+    bool is_capped = trainer->cap_bytes > 0 && trainer->cap_bytes < most;
+    plm__device_limit(device, is_capped ? trainer->cap_bytes : most);
+    return PLM_OK;
 }
 
 static plm_status start(plm_trainer *trainer)
@@ -129,13 +120,13 @@ static plm_status start(plm_trainer *trainer)
     return plm__host_alloc(count, &trainer->targets);
 }
 
-plm_status plm__trainer_create_on(const plm_train_settings *settings,
-                                  const plm_device_source *source, plm_trainer **trainer)
+plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **trainer)
 {
     plm_trainer *made = NULL;
+    PLM_FAIL_IF(!settings->device, PLM_ERROR_ARGUMENT, "wanted a device to train on, found none");
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->settings = *settings;
-    made->source = *source;
+    made->cap_bytes = settings->device->usage.cap_bytes;
     plm_status status = start(made);
     if (status != PLM_OK) {
         plm_trainer_destroy(made);
@@ -145,25 +136,13 @@ plm_status plm__trainer_create_on(const plm_train_settings *settings,
     return PLM_OK;
 }
 
-static plm_status open_cpu(void *user, int32_t threads, size_t cap_bytes, plm_device **device)
-{
-    (void)user;
-    return plm_device_create_cpu(threads, cap_bytes, device);
-}
-
-plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **trainer)
-{
-    static const plm_device_source cpu = {.open = open_cpu};
-    return plm__trainer_create_on(settings, &cpu, trainer);
-}
-
 void plm_trainer_destroy(plm_trainer *trainer)
 {
     if (!trainer)
         return;
     plm_session_destroy(trainer->session);
     plm_plan_destroy(trainer->plan);
-    plm_device_destroy(trainer->device);
+    plm__device_limit(trainer->settings.device, trainer->cap_bytes);
     plm_corpus_close(trainer->corpus);
     plm__host_free(trainer->tokens);
     plm__host_free(trainer->targets);
@@ -255,8 +234,7 @@ static plm_train_progress tell(const plm_trainer *trainer, int64_t step, int64_t
         .skipped = result->skipped,
         .tokens_per_second = (double)(done * s->batch * s->sequence) / seconds,
         .remaining_seconds = seconds / (double)done * (double)(s->steps - step - 1),
-        .used_bytes = trainer->device->usage.peak_bytes +
-                      trainer->device->table->overhead_bytes(trainer->device),
+        .used_bytes = s->device->usage.peak_bytes + s->device->table->overhead_bytes(s->device),
         .budget_bytes = trainer->budget_bytes,
     };
 }
@@ -339,10 +317,11 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
                            plm_train_result *result)
 {
     PLM_FAIL_IF(trainer->session, PLM_ERROR_STATE, "this trainer has run already");
-    plm_status status = plm_session_create(trainer->plan, trainer->device, trainer->settings.seed,
-                                           &trainer->session);
+    plm_status status = plm_session_create(trainer->plan, trainer->settings.device,
+                                           trainer->settings.seed, &trainer->session);
     if (status == PLM_ERROR_DEVICE_MEMORY)
-        return plm__offer_smaller(&trainer->job, &trainer->settings.strategy, trainer->device);
+        return plm__offer_smaller(&trainer->job, &trainer->settings.strategy,
+                                  trainer->settings.device);
     PLM_TRY(status);
     plm_plan_summary plan = plm_plan_summarize(trainer->plan);
     plm_train_result made = {.validation_loss = NAN, /* until it is measured */

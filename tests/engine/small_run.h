@@ -75,7 +75,7 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
 static inline void small_run_open(small_run *run, const small_shape *shape)
 {
     small_run_describe(run, shape);
-    assert_ok(plm_device_create_cpu(shape->threads ? shape->threads : 1, 0, &run->device));
+    assert_ok(plm_device_open("cpu", shape->threads ? shape->threads : 1, 0, &run->device));
     assert_ok(plm_plan_create(&run->job, &run->strategy, run->device, &run->plan));
     assert_ok(plm_session_create(run->plan, run->device, shape->seed, &run->session));
     run->summary = plm_plan_summarize(run->plan);

@@ -104,7 +104,7 @@ static void net_open(net *n, const heads *h, const choice *c)
     *n = (net){.qkv = packed_of(h) * WIDTH, .mix = h->heads * h->size * WIDTH};
     assert_true((size_t)n->qkv <= sizeof((outcome *)0)->qkv / sizeof(float));
     assert_true((size_t)n->mix <= sizeof((outcome *)0)->mix / sizeof(float));
-    assert_ok(plm_device_create_cpu(2, 0, &n->device));
+    assert_ok(plm_device_open("cpu", 2, 0, &n->device));
     assert_ok(plm_plan_create(&job, &strategy, n->device, &n->plan));
     assert_ok(plm_session_create(n->plan, n->device, 5, &n->session));
 }

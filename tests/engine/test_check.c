@@ -31,7 +31,7 @@ static void open_as(small_run *run, const small_shape *shape, const plm_strategy
     small_run_describe(run, shape);
     if (strategy)
         run->strategy = *strategy;
-    assert_ok(plm_device_create_cpu(1, 0, &run->device));
+    assert_ok(plm_device_open("cpu", 1, 0, &run->device));
     assert_ok(plm_plan_create(&run->job, &run->strategy, run->device, &run->plan));
     run->summary = plm_plan_summarize(run->plan);
     assert_ok(plm__session_create_as(run->plan, run->device, shape->seed, checked, &run->session));

@@ -12,7 +12,7 @@
 static plm_device *open_device(int threads, size_t cap_bytes)
 {
     plm_device *device = NULL;
-    assert_ok(plm_device_create_cpu(threads, cap_bytes, &device));
+    assert_ok(plm_device_open("cpu", threads, cap_bytes, &device));
     return device;
 }
 
@@ -192,8 +192,8 @@ static void thread_counts_out_of_range_are_refused(void **state)
 {
     (void)state;
     plm_device *device = NULL;
-    assert_int_equal(plm_device_create_cpu(-1, 0, &device), PLM_ERROR_ARGUMENT);
-    assert_int_equal(plm_device_create_cpu(1 << 20, 0, &device), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm_device_open("cpu", -1, 0, &device), PLM_ERROR_ARGUMENT);
+    assert_int_equal(plm_device_open("cpu", 1 << 20, 0, &device), PLM_ERROR_ARGUMENT);
     assert_null(device);
     device = open_device(0, 0);
     assert_true(device->threads >= 1);
@@ -229,7 +229,7 @@ static plm_status whole_life(void)
     static float x[6] = {1, 2, 3, 4, 5, 6}, weight[6] = {1, 0, 0, 0, 1, 0}, out[4];
     static char workspace[1 << 20] __attribute__((aligned(64)));
     plm_device *device = NULL;
-    PLM_TRY(plm_device_create_cpu(1, 0, &device));
+    PLM_TRY(plm_device_open("cpu", 1, 0, &device));
     plm_launch launch = {.kind = PLM_OP_LINEAR,
                          .in = {matrix(2, 3, x), matrix(2, 3, weight)},
                          .out = {matrix(2, 2, out)},
@@ -316,9 +316,58 @@ static void a_product_beyond_the_library_is_an_overflow(void **state)
     plm_device_destroy(device);
 }
 
+static void a_device_is_found_by_its_name_or_refused_in_one_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        plm_status status;
+        const char *told;
+    } cases[] = {
+        {"cpu", PLM_OK, NULL},
+        {"cuda", PLM_ERROR_UNSUPPORTED, "cuda:0"},
+        {"cuda:1", PLM_ERROR_UNSUPPORTED, "cuda:1"},
+        {"cuda:", PLM_ERROR_ARGUMENT, "unknown device 'cuda:'"},
+        {"cuda:1x", PLM_ERROR_ARGUMENT, "unknown device"},
+        {"cuda:-1", PLM_ERROR_ARGUMENT, "unknown device"},
+        {"cpu:0", PLM_ERROR_ARGUMENT, "unknown device 'cpu:0'"},
+        {"cpus", PLM_ERROR_ARGUMENT, "known are cpu"},
+        {"", PLM_ERROR_ARGUMENT, "unknown device"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plm_device *device = NULL;
+        plm_error error;
+        assert_int_equal(plm_device_open(cases[i].name, 1, 0, &device), cases[i].status);
+        assert_true((device != NULL) == (cases[i].status == PLM_OK));
+        plm_device_destroy(device);
+        plm_error_get(&error);
+        assert_true(!cases[i].told || strstr(error.message, cases[i].told));
+    }
+}
+
+static void a_limit_caps_what_is_handed_out_and_counts_anew(void **state)
+{
+    (void)state;
+    plm_device *device = NULL;
+    void *region;
+    assert_ok(plm_device_open("cpu", 1, 1 << 20, &device));
+    assert_ok(device->table->reserve(device, 1 << 16, &region));
+    device->table->release(device, region, 1 << 16);
+    assert_int_equal(plm__device_limit(device, 4096), 1 << 20);
+    assert_int_equal(device->usage.peak_bytes, 0);
+    assert_int_equal(device->table->reserve(device, 4096 + PLM_GRANULE_BYTES, &region),
+                     PLM_ERROR_DEVICE_MEMORY);
+    assert_ok(device->table->reserve(device, 4096, &region));
+    device->table->release(device, region, 4096);
+    assert_int_equal(plm__device_limit(device, 0), 4096);
+    plm_device_destroy(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_is_found_by_its_name_or_refused_in_one_line),
+        cmocka_unit_test(a_limit_caps_what_is_handed_out_and_counts_anew),
         cmocka_unit_test(exactly_the_cap_is_handed_out_and_one_granule_more_is_refused),
         cmocka_unit_test(what_is_handed_out_is_counted_live_and_at_its_peak),
         cmocka_unit_test(a_refusal_tells_asked_live_budget_and_what_is_left),

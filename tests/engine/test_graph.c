@@ -100,8 +100,8 @@ static void grouped_heads_share_keys_and_have_a_size_of_their_own(void **state)
         assert_shape(n.g, plm_attention(n.g, qkv, 4, 1, true), "[2,4,12] fp32");
         assert_shape(n.g, plm_attention(n.g, qkv, 2, 2, true), "[2,4,6] fp32");
         assert_shape(n.g, plm_attention(n.g, qkv, 12, 3, true), "[2,4,12] fp32");
-        assert_ok(plm_graph_status(n.g));
-        plm_graph_destroy(n.g);
+        assert_ok(plm__graph_status(n.g));
+        plm__graph_destroy(n.g);
     }
 }
 

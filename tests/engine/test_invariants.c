@@ -247,7 +247,7 @@ static void gpt2_has_124439808_parameters(void **state)
     assert_ok(plm_model_parse("gpt2", &run.model));
     run.job = (plm_job){
         .network = plm_model_network(&run.model), .batch = 1, .sequence = 64, .trains = true};
-    assert_ok(plm_device_create_cpu(1, 0, &run.device));
+    assert_ok(plm_device_open("cpu", 1, 0, &run.device));
     assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
     assert_int_equal(plm_plan_summarize(run.plan).parameter_count, 124439808);
     small_run_close(&run);
@@ -573,7 +573,7 @@ static void check_frozen(plm_dtype precision, plm_update_time update, plm_optimi
     strategy.precision = precision;
     strategy.update = update;
     hyper.clip_norm = 0;
-    assert_ok(plm_device_create_cpu(1, 0, &device));
+    assert_ok(plm_device_open("cpu", 1, 0, &device));
     assert_ok(plm_plan_create(&job, &strategy, device, &plan));
     assert_ok(plm_session_create(plan, device, 3, &session));
     read_frozen(session, before);

@@ -361,7 +361,7 @@ enum { TYPES = sizeof all_types / sizeof *all_types };
 static plm_device *open_device(int threads)
 {
     plm_device *device = NULL;
-    assert_ok(plm_device_create_cpu(threads, 0, &device));
+    assert_ok(plm_device_open("cpu", threads, 0, &device));
     return device;
 }
 

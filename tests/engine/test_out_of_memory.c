@@ -8,26 +8,34 @@
 
 #include "base/size.h"
 #include "device/fault/fault.h"
-#include "train/trainer.h"
+#include "plimsoll/train.h"
 #include "unit/program.h"
 #include "unit/scratch.h"
 
 enum { BATCH = 8, TEXT_BYTES = 2000 };
 
-/* Devices to run on hand out at most `cap_bytes` (0: what is asked for) and fail by `fault`. */
+/* A device that hands out at most `cap_bytes` (0: what is asked for) and fails by `fault`. */
 typedef struct machine {
     plm_fault fault;
     size_t cap_bytes;
+    plm_device *device; /* while a trainer has it */
 } machine;
 
-static plm_status open_device(void *user, int32_t threads, size_t cap_bytes, plm_device **device)
+static plm_trainer *trainer_on(machine *where, plm_train_settings settings)
 {
-    machine *where = user;
     plm_device *inner = NULL;
-    if (cap_bytes > 0 && where->cap_bytes > 0)
-        cap_bytes = where->cap_bytes;
-    PLM_TRY(plm_device_create_cpu(threads, cap_bytes, &inner));
-    return plm__device_create_fault(inner, &where->fault, device);
+    plm_trainer *trainer = NULL;
+    assert_ok(plm_device_open("cpu", 1, where->cap_bytes, &inner));
+    assert_ok(plm__device_create_fault(inner, &where->fault, &where->device));
+    settings.device = where->device;
+    assert_ok(plm_trainer_create(&settings, &trainer));
+    return trainer;
+}
+
+static void end_trainer(plm_trainer *trainer, machine *where)
+{
+    plm_trainer_destroy(trainer);
+    plm_device_destroy(where->device);
 }
 
 static void write_text(const char *path)
@@ -69,8 +77,7 @@ static plm_train_settings settings_of(const char *text, int64_t micro_batch)
                                    .sequence = 16,
                                    .steps = 2,
                                    .hyper = plm_hyper_default(),
-                                   .seed = 3,
-                                   .threads = 1};
+                                   .seed = 3};
     assert_ok(
         plm_model_parse("gpt:layers=1,width=16,heads=2,context=16,vocab=128", &settings.model));
     settings.strategy.micro_batch = micro_batch;
@@ -80,11 +87,10 @@ static plm_train_settings settings_of(const char *text, int64_t micro_batch)
 /* The plan that a trainer makes for a micro-batch. */
 static plm_plan_summary plan_of(const char *text, int64_t micro_batch)
 {
-    plm_trainer *trainer = NULL;
-    plm_train_settings settings = settings_of(text, micro_batch);
-    assert_ok(plm_trainer_create(&settings, &trainer));
+    machine plain = {.cap_bytes = 0};
+    plm_trainer *trainer = trainer_on(&plain, settings_of(text, micro_batch));
     plm_plan_summary summary = plm_plan_summarize(plm_trainer_plan(trainer));
-    plm_trainer_destroy(trainer);
+    end_trainer(trainer, &plain);
     return summary;
 }
 
@@ -99,11 +105,8 @@ static void assert_told(const char *part)
 /* Makes a trainer on this machine and runs it into the refusal. */
 static plm_trainer *run_into_refusal(const char *text, int64_t micro_batch, machine *where)
 {
-    plm_trainer *trainer = NULL;
     plm_train_result result = {.steps = -1};
-    plm_train_settings settings = settings_of(text, micro_batch);
-    plm_device_source source = {open_device, where};
-    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    plm_trainer *trainer = trainer_on(where, settings_of(text, micro_batch));
     assert_int_equal(plm_trainer_run(trainer, NULL, &result), PLM_ERROR_DEVICE_MEMORY);
     assert_int_equal(result.steps, -1);
     assert_int_equal(where->fault.regions, 0);
@@ -144,7 +147,7 @@ static void a_refused_arena_offers_the_largest_plan_that_fits_what_is_left(void 
         plm_train_result result;
         assert_ok(plm_trainer_run(trainer, NULL, &result));
         assert_int_equal(result.steps, 2);
-        plm_trainer_destroy(trainer);
+        end_trainer(trainer, &where);
     }
 }
 
@@ -154,20 +157,17 @@ static void what_is_offered_runs_in_what_is_left_and_not_in_less(void **state)
     machine where = {.cap_bytes = half.arena_bytes};
     plm_train_result result;
     plm_trainer *trainer = run_into_refusal(*state, 0, &where);
-    check_record(plan_of(*state, BATCH).arena_bytes, half.arena_bytes, half.arena_bytes);
-    plm_trainer_destroy(run_into_refusal(*state, 0, &where));
     assert_told("would fit now, with a micro-batch of 4");
-    plm_trainer_destroy(trainer);
+    check_record(plan_of(*state, BATCH).arena_bytes, half.arena_bytes, half.arena_bytes);
+    end_trainer(trainer, &where);
 
-    plm_train_settings settings = settings_of(*state, BATCH / 2);
-    plm_device_source source = {open_device, &where};
-    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    trainer = trainer_on(&where, settings_of(*state, BATCH / 2));
     assert_ok(plm_trainer_run(trainer, NULL, &result));
     assert_int_equal(result.measured_peak_bytes, half.peak_bytes);
-    plm_trainer_destroy(trainer);
+    end_trainer(trainer, &where);
 
     where.cap_bytes -= PLM_GRANULE_BYTES;
-    plm_trainer_destroy(run_into_refusal(*state, 0, &where));
+    end_trainer(run_into_refusal(*state, 0, &where), &where);
     assert_told("would fit now, with a micro-batch of 2");
 }
 
@@ -177,23 +177,21 @@ static void the_budget_that_is_offered_plans_a_run_that_fits(void **state)
     plm_plan_summary whole = plan_of(*state, BATCH);
     machine where = {.cap_bytes = whole.arena_bytes / 3 * 2};
     plm_train_settings settings = settings_of(*state, 0);
-    plm_device_source source = {open_device, &where};
-    plm_trainer *trainer = NULL;
     plm_train_result result;
     plm_error error;
     settings.strategy.recompute = PLM_RECOMPUTE_AUTO;
     settings.strategy.head_chunks = 0;
-    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    plm_trainer *trainer = trainer_on(&where, settings);
     assert_int_equal(plm_trainer_run(trainer, NULL, &result), PLM_ERROR_DEVICE_MEMORY);
-    plm_trainer_destroy(trainer);
+    end_trainer(trainer, &where);
     plm_error_get(&error);
     const char *offer = strstr(error.message, "; a budget of ");
     assert_non_null(offer);
     assert_int_equal(sscanf(strchr(offer, '('), "(%zu bytes)", &settings.budget_bytes), 1);
-    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    trainer = trainer_on(&where, settings);
     assert_ok(plm_trainer_run(trainer, NULL, &result));
     assert_int_equal(result.measured_peak_bytes, settings.budget_bytes);
-    plm_trainer_destroy(trainer);
+    end_trainer(trainer, &where);
 }
 
 static void where_nothing_fits_the_smallest_peak_is_named(void **state)
@@ -202,7 +200,7 @@ static void where_nothing_fits_the_smallest_peak_is_named(void **state)
     plm_plan_summary least = plan_of(*state, 1);
     machine where = {.fault = {.left_bytes = least.arena_bytes - PLM_GRANULE_BYTES}};
     plm__fault_at(&where.fault, PLM_FAULT_RESERVE, 1, true);
-    plm_trainer_destroy(run_into_refusal(*state, 0, &where));
+    end_trainer(run_into_refusal(*state, 0, &where), &where);
     assert_told("nothing fits now");
     snprintf(number, sizeof number, "(%zu bytes)", least.peak_bytes);
     assert_told(number);
@@ -212,15 +210,12 @@ static void the_record_stands_when_the_offer_cannot_be_planned(void **state)
 {
     plm_plan_summary whole = plan_of(*state, BATCH);
     machine where = {.fault = {.left_bytes = 0}};
-    plm_trainer *trainer = NULL;
     plm_train_result result;
-    plm_train_settings settings = settings_of(*state, BATCH);
-    plm_device_source source = {open_device, &where};
-    assert_ok(plm__trainer_create_on(&settings, &source, &trainer));
+    plm_trainer *trainer = trainer_on(&where, settings_of(*state, BATCH));
     plm__fault_at(&where.fault, PLM_FAULT_ANY, 1, true); /* reserve, then every workspace */
     assert_int_equal(plm_trainer_run(trainer, NULL, &result), PLM_ERROR_DEVICE_MEMORY);
     check_record(whole.arena_bytes, ((size_t)64 << 20) - whole.overhead_bytes, 0);
-    plm_trainer_destroy(trainer);
+    end_trainer(trainer, &where);
 }
 
 static void the_program_answers_with_status_1_and_one_line(void **state)

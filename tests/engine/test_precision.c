@@ -396,7 +396,7 @@ static void the_smallest_budget_is_state_one_block_and_one_piece_of_the_head(voi
     strategy.micro_batch = 1;
     strategy.recompute = PLM_RECOMPUTE_AUTO;
     strategy.head_chunks = 0;
-    assert_ok(plm_device_create_cpu(1, 0, &device));
+    assert_ok(plm_device_open("cpu", 1, 0, &device));
     assert_ok(plm__search_create(&job, &strategy, device, &search));
     assert_ok(plm__search_smallest(search, &smallest));
     strategy.head_chunks = 8; /* of 1024 tokens */

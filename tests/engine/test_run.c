@@ -49,7 +49,7 @@ static void run_in_exactly_the_arena(const small_shape *shape)
     plm_step_result result;
     plm_device *planner;
     small_run_describe(&run, shape);
-    assert_ok(plm_device_create_cpu(1, 0, &planner));
+    assert_ok(plm_device_open("cpu", 1, 0, &planner));
     assert_ok(plm_plan_create(&run.job, &run.strategy, planner, &run.plan));
     plm_plan_summary plan = plm_plan_summarize(run.plan);
     assert_int_equal(planner->usage.peak_bytes, 0); /* planning takes nothing */
@@ -58,7 +58,7 @@ static void run_in_exactly_the_arena(const small_shape *shape)
     assert_int_equal(plan.peak_bytes, plan.arena_bytes + plan.overhead_bytes);
     assert_int_equal(plan.arena_bytes % PLM_GRANULE_BYTES, 0);
 
-    assert_ok(plm_device_create_cpu(1, plan.arena_bytes, &run.device));
+    assert_ok(plm_device_open("cpu", 1, plan.arena_bytes, &run.device));
     assert_ok(plm_session_create(run.plan, run.device, 1, &run.session));
     assert_ok(plm_session_measure_memory(run.session, &measure));
     assert_false(measure.last_granule_written);
@@ -106,7 +106,7 @@ static void the_operating_system_sees_the_arena_and_little_more(void **state)
     shape.width = 192;
     shape.context = shape.sequence = 64;
     small_run_describe(&run, &shape);
-    assert_ok(plm_device_create_cpu(1, 0, &run.device));
+    assert_ok(plm_device_open("cpu", 1, 0, &run.device));
     assert_ok(plm__memory_resident(&before));
     assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
     assert_ok(plm_session_create(run.plan, run.device, 1, &run.session));
@@ -176,11 +176,11 @@ static void past_the_planner_the_device_refuses_one_granule_less(void **state)
     plm_step_result result;
     small_run_describe(&run, &usual);
     plm_device *planner;
-    assert_ok(plm_device_create_cpu(1, 0, &planner));
+    assert_ok(plm_device_open("cpu", 1, 0, &planner));
     assert_ok(plm_plan_create(&run.job, &run.strategy, planner, &run.plan));
     plm_device_destroy(planner);
     size_t arena = plm_plan_summarize(run.plan).arena_bytes, cap = arena - PLM_GRANULE_BYTES;
-    assert_ok(plm_device_create_cpu(1, cap, &run.device));
+    assert_ok(plm_device_open("cpu", 1, cap, &run.device));
     plm_host_stats before = plm__host_stats_get();
     assert_int_equal(plm_session_create(run.plan, run.device, 1, &run.session),
                      PLM_ERROR_DEVICE_MEMORY);
@@ -216,7 +216,7 @@ static void less_memory_picks_a_smaller_micro_batch_and_never_a_larger_peak(void
     shape.batch = 12;
     shape.micro_batch = 0;
     small_run_describe(&run, &shape);
-    assert_ok(plm_device_create_cpu(1, 0, &run.device));
+    assert_ok(plm_device_open("cpu", 1, 0, &run.device));
     for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
         assert_ok(
             plm_plan_for_budget(&run.job, &run.strategy, run.device, budget, &smallest, &run.plan));
@@ -276,7 +276,7 @@ static void nothing_is_allocated_during_steps_evaluation_and_generation(void **s
 static plm_status open_and_use(small_run *run, const small_shape *shape, plm_step_result *result)
 {
     small_run_describe(run, shape);
-    plm_status status = plm_device_create_cpu(1, 0, &run->device);
+    plm_status status = plm_device_open("cpu", 1, 0, &run->device);
     if (status == PLM_OK)
         status = plm_plan_for_budget(&run->job, &run->strategy, run->device, (size_t)1 << 30, NULL,
                                      &run->plan);
@@ -407,7 +407,7 @@ static void a_program_that_was_not_planned_is_refused(void **state)
     plm_hyper hyper = plm_hyper_default();
     small_run_describe(&run, &usual);
     run.job.trains = run.job.generates = false;
-    assert_ok(plm_device_create_cpu(1, 0, &run.device));
+    assert_ok(plm_device_open("cpu", 1, 0, &run.device));
     assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
     assert_ok(plm_session_create(run.plan, run.device, 1, &run.session));
     small_window_fill(&window, usual.batch * usual.sequence, usual.vocab, 3);

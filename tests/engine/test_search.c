@@ -528,7 +528,7 @@ static void open_mixed(small_run *run, const small_shape *shape, const char *con
     for (int i = 0; i < 3; i++)
         assert_ok(plm_strategy_recompute_parse(&run->strategy, recompute[i],
                                                &run->strategy.recompute_of[i]));
-    assert_ok(plm_device_create_cpu(1, 0, &run->device));
+    assert_ok(plm_device_open("cpu", 1, 0, &run->device));
     assert_ok(plm_plan_create(&run->job, &run->strategy, run->device, &run->plan));
     assert_ok(plm_session_create(run->plan, run->device, shape->seed, &run->session));
     run->summary = plm_plan_summarize(run->plan);

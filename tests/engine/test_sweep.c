@@ -30,7 +30,7 @@
 #include "device/fault/fault.h"
 #include "plimsoll/export.h"
 #include "plimsoll/tape.h"
-#include "train/trainer.h"
+#include "plimsoll/train.h"
 #include "unit/scratch.h"
 
 enum {
@@ -117,11 +117,11 @@ static bool note_progress(const plm_train_progress *progress, void *user)
     return progress->step != seen->stop_after;
 }
 
-static plm_status open_device(void *user, int32_t threads, size_t cap_bytes, plm_device **device)
+static plm_status open_device(plm_fault *fault, plm_device **device)
 {
     plm_device *inner = NULL;
-    PLM_TRY(plm_device_create_cpu(threads, cap_bytes, &inner));
-    plm_status status = plm__device_create_fault(inner, user, device);
+    PLM_TRY(plm_device_open("cpu", 1, 0, &inner));
+    plm_status status = plm__device_create_fault(inner, fault, device);
     if (status != PLM_OK)
         plm_device_destroy(inner);
     return status;
@@ -138,7 +138,6 @@ static plm_train_settings settings_of(const place *at, bool resumes)
                                    .hyper = plm_hyper_default(),
                                    .seed = 5,
                                    .eval_sequences = 2,
-                                   .threads = 1,
                                    .out_folder = at->run,
                                    .save_every = 1,
                                    .keep = KEEP,
@@ -188,16 +187,18 @@ static plm_status run_traced(const place *at, plm_trainer *trainer,
 static plm_status train(const place *at, plm_fault *fault, bool resumes, watch *seen)
 {
     plm_train_settings settings = settings_of(at, resumes);
-    plm_device_source source = {open_device, fault};
     plm_train_observer observer = {note_progress, seen};
     plm_train_result result;
     plm_trainer *trainer = NULL;
-    PLM_TRY(plm__trainer_create_on(&settings, &source, &trainer));
-    plm_status status = at->job->traced ? run_traced(at, trainer, &observer, &result)
-                                        : plm_trainer_run(trainer, &observer, &result);
+    PLM_TRY(open_device(fault, &settings.device));
+    plm_status status = plm_trainer_create(&settings, &trainer);
+    if (status == PLM_OK)
+        status = at->job->traced ? run_traced(at, trainer, &observer, &result)
+                                 : plm_trainer_run(trainer, &observer, &result);
     if (status == PLM_OK)
         status = finish(trainer, &result);
     plm_trainer_destroy(trainer);
+    plm_device_destroy(settings.device);
     return status;
 }
 

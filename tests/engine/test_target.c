@@ -140,7 +140,7 @@ static void auto_precision_is_what_the_silicon_has(void **state)
     assert_int_equal(plm_device_precision(device), PLM_DTYPE_F16);
     assert_false(plm__device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */
     plm_device_destroy(device);
-    assert_ok(plm_device_create_cpu(1, 0, &device));
+    assert_ok(plm_device_open("cpu", 1, 0, &device));
     assert_int_equal(plm_device_precision(device),
                      plm__device_has(device, PLM_DTYPE_BF16) ? PLM_DTYPE_BF16 : PLM_DTYPE_F32);
     assert_false(plm__device_has(device, PLM_PRECISION_AUTO)); /* no type, and beyond tables */

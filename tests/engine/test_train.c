@@ -42,9 +42,25 @@ static void text_write_repeats(text_file *file)
     text_write(file, bytes, TEXT_BYTES);
 }
 
+/* What all trainers but those that are refused share. */
+static plm_device *cpu;
+
+static int open_cpu(void **state)
+{
+    (void)state;
+    return plm_device_open("cpu", 1, 0, &cpu) == PLM_OK ? 0 : -1;
+}
+
+static int close_cpu(void **state)
+{
+    plm_device_destroy(cpu);
+    return check_no_leak(state);
+}
+
 static plm_train_settings usual_settings(const text_file *file)
 {
     plm_train_settings settings = {.data_path = file->path,
+                                   .device = cpu,
                                    .budget_bytes = (size_t)64 << 20,
                                    .strategy = plm_strategy_default(),
                                    .batch = 8,
@@ -52,8 +68,7 @@ static plm_train_settings usual_settings(const text_file *file)
                                    .steps = 10,
                                    .warmup = 2,
                                    .hyper = plm_hyper_default(),
-                                   .seed = 3,
-                                   .threads = 1};
+                                   .seed = 3};
     assert_ok(
         plm_model_parse("gpt:layers=2,width=32,heads=4,context=32,vocab=128", &settings.model));
     settings.hyper.learning_rate = 1e-2f;
@@ -360,18 +375,21 @@ static void a_sample_comes_after_a_run_and_is_the_same_again(void **state)
 /* ---- refused -----------------------------------------------------------------------------------
  */
 
-static plm_status create(const plm_train_settings *settings)
+/* On a device of its own, which keeps what it was asked. */
+static plm_status create(const plm_train_settings *wanted)
 {
     plm_trainer *trainer = NULL;
+    plm_train_settings settings = *wanted;
     plm_host_stats before = plm__host_stats_get();
-    plm_status status = plm_trainer_create(settings, &trainer);
-    if (status == PLM_OK) {
-        plm_trainer_destroy(trainer);
-    } else {
-        assert_null(trainer);
-        assert_int_equal(plm__host_stats_get().live_count, before.live_count);
-        assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
-    }
+    settings.device = NULL;
+    plm_status status = wanted->device ? plm_device_open("cpu", 1, 0, &settings.device) : PLM_OK;
+    if (status == PLM_OK)
+        status = plm_trainer_create(&settings, &trainer);
+    assert_true((status == PLM_OK) == (trainer != NULL));
+    plm_trainer_destroy(trainer);
+    plm_device_destroy(settings.device);
+    assert_int_equal(plm__host_stats_get().live_count, before.live_count);
+    assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
     return status;
 }
 
@@ -440,7 +458,7 @@ static void settings_out_of_range_are_refused(void **state)
     cases[6].hyper.learning_rate = NAN;
     cases[7].hyper.clip_norm = -1;
     cases[8].strategy.micro_batch = 3; /* does not divide 8 */
-    cases[9].threads = -1;
+    cases[9].device = NULL;
     cases[10].hyper.weight_decay = INFINITY;
     cases[11].hyper.clip_norm = INFINITY;
     cases[12].out_folder = "/tmp/plimsoll-is-not-made"; /* and none kept */
@@ -520,5 +538,5 @@ int main(void)
         cmocka_unit_test(creating_a_trainer_survives_the_failure_of_every_allocation),
         cmocka_unit_test(a_text_that_is_cut_short_under_a_run_ends_it_with_a_message),
     };
-    return run_test_group(tests);
+    return cmocka_run_group_tests(tests, open_cpu, close_cpu);
 }

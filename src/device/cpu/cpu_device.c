@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/size.h"
 #include "device/cpu/cpu_internal.h"
 #include "device/cpu/kernel/attention_shape.h"
@@ -160,6 +161,12 @@ static size_t overhead_bytes(plm_device *device)
     return plm__products_overhead_bytes(((plm_cpu *)device)->products);
 }
 
+static plm_status available_bytes(plm_device *device, size_t *bytes)
+{
+    (void)device;
+    return plm__memory_available(bytes);
+}
+
 static bool has_dtype(const plm_device *device, plm_dtype dtype)
 {
     return plm__products_have(((const plm_cpu *)device)->products, dtype);
@@ -187,10 +194,11 @@ static const plm_device_table cpu_table = {
     .fence = fence,
     .is_instrumented = is_instrumented,
     .overhead_bytes = overhead_bytes,
+    .available_bytes = available_bytes,
     .has_dtype = has_dtype,
 };
 
-plm_status plm_device_create_cpu(int32_t threads, size_t cap_bytes, plm_device **device)
+plm_status plm__cpu_create(int32_t threads, size_t cap_bytes, plm_device **device)
 {
     PLM_FAIL_IF(threads < 0 || threads > PLM_CPU_THREADS_MAX, PLM_ERROR_ARGUMENT,
                 "wanted 0 to %d threads, found %d", PLM_CPU_THREADS_MAX, threads);

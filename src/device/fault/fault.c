@@ -69,6 +69,7 @@ static plm_status reserve(plm_device *base, size_t bytes, void **region)
     fault_device *device = (fault_device *)base;
     if (fails(device, PLM_FAULT_RESERVE))
         return refuse(device, bytes);
+    device->inner->usage = base->usage; /* the cap may have been set anew */
     PLM_TRY(device->inner->table->reserve(device->inner, bytes, region));
     base->usage = device->inner->usage;
     device->fault->regions++;
@@ -147,6 +148,12 @@ static size_t overhead_bytes(plm_device *base)
     return inner->table->overhead_bytes(inner);
 }
 
+static plm_status available_bytes(plm_device *base, size_t *bytes)
+{
+    plm_device *inner = ((fault_device *)base)->inner;
+    return inner->table->available_bytes(inner, bytes);
+}
+
 static bool has_dtype(const plm_device *base, plm_dtype dtype)
 {
     return plm__device_has(((const fault_device *)base)->inner, dtype);
@@ -166,6 +173,7 @@ static const plm_device_table fault_table = {
     .fill = fill,
     .fence = fence,
     .overhead_bytes = overhead_bytes,
+    .available_bytes = available_bytes,
     .has_dtype = has_dtype,
 };
 

@@ -42,6 +42,12 @@ static void release(plm_device *device, void *region, size_t bytes)
     (void)bytes;
 }
 
+static plm_status available_bytes(plm_device *device, size_t *bytes)
+{
+    *bytes = ((const target_device *)device)->profile.memory_bytes;
+    return PLM_OK;
+}
+
 static bool has_dtype(const plm_device *device, plm_dtype dtype)
 {
     return ((const target_device *)device)->profile.product_flops[dtype] > 0;
@@ -129,12 +135,13 @@ static const plm_device_table target_table = {
     .fill = fill,
     .fence = fence,
     .overhead_bytes = overhead_bytes,
+    .available_bytes = available_bytes,
     .has_dtype = has_dtype,
 };
 
 static plm_status create_cpu(const plm_device_profile *profile, plm_device **device)
 {
-    PLM_TRY(plm_device_create_cpu(profile->threads, 0, device));
+    PLM_TRY(plm__cpu_create(profile->threads, 0, device));
     plm_device_use_profile(*device, profile);
     return PLM_OK;
 }
