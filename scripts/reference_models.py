@@ -294,7 +294,7 @@ typedef struct reference_parameter {
 
 typedef struct reference_case {
     const char *name;
-    plm_family family;
+    const char *family;
     plm_optimizer optimizer;
     float learning_rate;
     int32_t layers, width, heads, context, vocab, batch, sequence;
@@ -342,7 +342,7 @@ def case_text(name, shape):
     text += "};\n\n"
     family, optimizer, *figures = shape
     figures = ", ".join(str(n) for n in figures)
-    row = (f'    {{"{name}", PLM_FAMILY_{family.upper()}, PLM_OPTIMIZER_{optimizer.upper()},'
+    row = (f'    {{"{name}", "{family}", PLM_OPTIMIZER_{optimizer.upper()},'
            f' {LEARNING_RATES[optimizer]}f, {figures},\n'
            f'     {{{", ".join(number(v) for v in losses)}}},'
            f' {{{", ".join(number(v) for v in norms)}}},\n'

@@ -130,6 +130,9 @@ typedef struct cli_choices {
 #define CLI_JSON(help) CLI_ROW(json, "json", FLAG, NULL, NULL, NULL, help)
 
 /* Words that several of them share. */
+#define CLI_MODEL_HELP                                                                             \
+    "a name such as gpt2 or a description such as gpt:layers=4,width=128,heads=4,context=128,"     \
+    "vocab=256,dropout=0.1; an unknown one lists all"
 #define CLI_BATCH_HELP    "sequences in one update"
 #define CLI_SEQUENCE_HELP "tokens of a sequence; default: the model's context"
 #define CLI_MICRO_HELP    "sequences held at once, a divisor of the batch; default: "

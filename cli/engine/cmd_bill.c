@@ -45,8 +45,7 @@ static const plm_option options[] = {
 static const plm_syntax syntax = {
     .command = "plimsoll bill",
     .summary = "Tells to the byte what a training step needs and what is live at its peak. MODEL "
-               "is gpt2, gpt2-medium, gpt2-large, gpt2-xl, bert-base, bert-large or a description. "
-               "Nothing is run.",
+               "is " CLI_MODEL_HELP ". Nothing is run.",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,

@@ -96,10 +96,8 @@ static const plm_option options[] = {
 
 static const plm_syntax syntax = {
     .command = "plimsoll train",
-    .summary = "Plans a training run for a budget, then trains inside it. MODEL is gpt2, "
-               "gpt2-medium, gpt2-large, gpt2-xl, bert-base, bert-large or a description as in the "
-               "example, which may begin with bert: too (vocab 257 or more); a "
-               "description may end in dropout=0.1. Ctrl-C stops after the update at hand, saving "
+    .summary = "Plans a training run for a budget, then trains inside it. MODEL is " CLI_MODEL_HELP
+               ". Ctrl-C stops after the update at hand, saving "
                "it when there is --out; a second one stops at once.",
     .operands = "MODEL",
     .operands_least = 1,

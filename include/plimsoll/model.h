@@ -26,11 +26,11 @@
 extern "C" {
 #endif
 
-typedef enum plm_family { PLM_FAMILY_GPT, PLM_FAMILY_BERT, PLM_FAMILY_COUNT } plm_family;
+typedef struct plm_family plm_family; /* what a kind of model is; static */
 
 typedef struct plm_model {
     char name[128]; /* as it was asked for */
-    plm_family family;
+    const plm_family *family;
     int64_t layers;
     int64_t width;   /* C, a multiple of heads */
     int64_t heads;   /* H */
@@ -47,9 +47,6 @@ PLM_MUST_USE plm_status plm_model_parse(const char *text, plm_model *model);
 
 /* The network of a model; *model is borrowed as long as plans are made from it. */
 plm_network plm_model_network(const plm_model *model);
-
-/* "gpt", "bert"; static. */
-const char *plm_family_text(plm_family family);
 
 /* Whether the model learns hidden tokens from both sides, so that it cannot continue a text. */
 bool plm_model_is_masked(const plm_model *model);

@@ -5,8 +5,7 @@
  * head has a product, a GELU and a normalisation of its own before the tied token table and its
  * bias. All weights start with deviation 0.02.
  */
-#include "model/bert.h"
-
+#include "model/family.h"
 #include "model/layers.h"
 
 #define EPSILON 1e-12f
@@ -44,8 +43,8 @@ static plm_tensor head(plm_graph *g, const plm_model *m, plm_tensor x, plm_tenso
     return plm_name(g, plm_linear(g, x, table, bias), "logits");
 }
 
-void plm__bert_build(plm_graph *g, const void *config, plm_program program, int64_t batch,
-                     int64_t sequence)
+static void build(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                  int64_t sequence)
 {
     const plm_model *m = config;
     const int64_t shape[2] = {batch, sequence};
@@ -64,3 +63,21 @@ void plm__bert_build(plm_graph *g, const void *config, plm_program program, int6
     plm_tensor targets = plm_input(g, "targets", 2, shape);
     plm_cross_entropy(g, head(g, m, x, table), targets);
 }
+
+static const plm_model presets[] = {
+    {"bert-base", &plm__family_bert, 12, 768, 12, 512, 30522, 0},
+    {"bert-large", &plm__family_bert, 24, 1024, 16, 512, 30522, 0},
+    {.name = ""},
+};
+
+const plm_family plm__family_bert = {
+    .name = "bert",
+    .keys = plm__transformer_keys,
+    .presets = presets,
+    .example = "bert:layers=4,width=128,heads=4,context=128,vocab=257",
+    .trials = {"bert:layers=1,width=512,heads=8,context=256,vocab=4096,dropout=0.1",
+               "bert:layers=1,width=128,heads=2,context=64,vocab=512,dropout=0.1"},
+    .build = build,
+    .check = plm__transformer_check,
+    .is_masked = true,
+};

@@ -3,10 +3,9 @@
  * GPT as in GPT-2: pre-normalised blocks, learned positions, tied head. First values as there:
  * deviation 0.02, the two products that end a residual branch divided by sqrt(2 layers).
  */
-#include "model/gpt.h"
-
 #include <math.h>
 
+#include "model/family.h"
 #include "model/layers.h"
 
 #define EPSILON 1e-5f
@@ -30,8 +29,8 @@ static plm_tensor head(plm_graph *g, const plm_model *m, plm_tensor x, plm_tenso
     return plm_name(g, plm_linear(g, x, table, PLM_TENSOR_NONE), "logits");
 }
 
-void plm__gpt_build(plm_graph *g, const void *config, plm_program program, int64_t batch,
-                    int64_t sequence)
+static void build(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                  int64_t sequence)
 {
     const plm_model *m = config;
     const int64_t shape[2] = {batch, sequence};
@@ -50,3 +49,27 @@ void plm__gpt_build(plm_graph *g, const void *config, plm_program program, int64
     plm_tensor targets = plm_input(g, "targets", 2, shape);
     plm_cross_entropy(g, head(g, m, x, table), targets);
 }
+
+static const plm_model presets[] = {
+#define PRESET(name, layers, width, heads)                                                         \
+    {                                                                                              \
+        name, &plm__family_gpt, layers, width, heads, 1024, 50257, 0                               \
+    }
+    PRESET("gpt2", 12, 768, 12),
+    PRESET("gpt2-medium", 24, 1024, 16),
+    PRESET("gpt2-large", 36, 1280, 20),
+    PRESET("gpt2-xl", 48, 1600, 25),
+#undef PRESET
+    {.name = ""},
+};
+
+const plm_family plm__family_gpt = {
+    .name = "gpt",
+    .keys = plm__transformer_keys,
+    .presets = presets,
+    .example = "gpt:layers=4,width=128,heads=4,context=128,vocab=256",
+    .trials = {"gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1",
+               "gpt:layers=2,width=128,heads=2,context=64,vocab=512,dropout=0.1"},
+    .build = build,
+    .check = plm__transformer_check,
+};

@@ -2,7 +2,31 @@
 /* The layers that families share. */
 #include "model/layers.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+
+#include "base/status.h"
+
+enum { DIMENSION_MAX = 1 << 28 };
+
+const plm_model_key plm__transformer_keys[] = {
+    {"layers", offsetof(plm_model, layers), PLM_BLOCKS_MAX},
+    {"width", offsetof(plm_model, width), DIMENSION_MAX},
+    {"heads", offsetof(plm_model, heads), DIMENSION_MAX},
+    {"context", offsetof(plm_model, context), DIMENSION_MAX},
+    {"vocab", offsetof(plm_model, vocab), DIMENSION_MAX},
+    {"dropout", offsetof(plm_model, dropout), 0},
+    {NULL, 0, 0},
+};
+
+plm_status plm__transformer_check(const plm_model *model)
+{
+    PLM_FAIL_IF(model->width % model->heads != 0, PLM_ERROR_ARGUMENT,
+                "model description: wanted heads that divide the width of %" PRId64
+                ", found %" PRId64,
+                model->width, model->heads);
+    return PLM_OK;
+}
 
 plm_tensor plm__layer_weight(plm_graph *g, const char *name, int64_t outputs, int64_t inputs,
                              float deviation)

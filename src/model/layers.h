@@ -7,9 +7,13 @@
 #ifndef PLM_MODEL_LAYERS_H
 #define PLM_MODEL_LAYERS_H
 
-#include "plimsoll/model.h"
+#include "model/family.h"
 
 #define PLM_LAYER_DEVIATION 0.02f /* of the first values of weights, in GPT-2 and in BERT */
+
+/* The keys of a transformer with learned positions, and what they must agree on. */
+extern const plm_model_key plm__transformer_keys[];
+PLM_MUST_USE plm_status plm__transformer_check(const plm_model *model);
 
 /* A matrix [outputs,inputs] that starts normal and decays. */
 plm_tensor plm__layer_weight(plm_graph *g, const char *name, int64_t outputs, int64_t inputs,

@@ -11,9 +11,9 @@
 
 #include "base/host.h"
 #include "graph/op_cost.h"
+#include "model/family.h"
 #include "plan/step_cost.h"
 #include "plan/plan.h"
-#include "plimsoll/model.h"
 #include "plimsoll/profile.h"
 #include "run/profile.h"
 
@@ -21,28 +21,18 @@ enum { BATCH = 4, MICRO_BATCH = 2, STEPS_MIN = 2 };
 
 #define MOVER_BYTES_MIN 1e6 /* less may come from a cache near a core */
 
-/* What is run: between them every operation of the models that are known, in every precision. */
+/* What is run: each family in each precision, every other one with the form of attention and the
+ * optimizer of `others`. */
+static const plm_dtype precisions[] = {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_DTYPE_F16};
 static const struct {
-    plm_family family;
     plm_attention_form attention;
     plm_optimizer optimizer;
-    plm_dtype precision;
-} runs[] = {
-    {PLM_FAMILY_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F32},
-    {PLM_FAMILY_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F32},
-    {PLM_FAMILY_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_BF16},
-    {PLM_FAMILY_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_BF16},
-    {PLM_FAMILY_GPT, PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW, PLM_DTYPE_F16},
-    {PLM_FAMILY_BERT, PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD, PLM_DTYPE_F16},
-};
+} others[] = {{PLM_ATTENTION_FUSED, PLM_OPTIMIZER_ADAMW}, {PLM_ATTENTION_PLAIN, PLM_OPTIMIZER_SGD}};
 
-/* How large the models are: by the time there is, from more than this many seconds on. */
-static const struct {
-    double seconds;
-    int64_t width, context, vocab;
-} extents[] = {{1, 512, 256, 4096}, {0, 128, 64, 512}};
+#define COUNT_FAMILY(name) +1
+enum { FAMILY_COUNT = 0 PLM_FAMILIES(COUNT_FAMILY), RUN_COUNT = 3 * FAMILY_COUNT };
 
-enum { RUN_COUNT = sizeof runs / sizeof *runs };
+#define SECONDS_FOR_LARGE 1.0 /* with no more, the smaller models are run */
 
 /* One of the runs, from plan to profile. */
 typedef struct trial {
@@ -59,24 +49,18 @@ static void trial_end(trial *t)
 
 static plm_status trial_run(trial *t, int run, plm_device *device, double seconds)
 {
-    const int size = seconds * RUN_COUNT > extents[0].seconds ? 0 : 1;
-    t->model = (plm_model){.name = "calibration",
-                           .family = runs[run].family,
-                           .layers = runs[run].family == PLM_FAMILY_GPT ? 2 : 1,
-                           .width = extents[size].width,
-                           .heads = extents[size].width / 64,
-                           .context = extents[size].context,
-                           .vocab = extents[size].vocab,
-                           .dropout = 0.1f};
+    const bool is_small = !(seconds * RUN_COUNT > SECONDS_FOR_LARGE);
+    const int family = run % FAMILY_COUNT;
+    PLM_TRY(plm_model_parse(plm__families[family]->trials[is_small], &t->model));
     plm_job job = {.network = plm_model_network(&t->model),
                    .batch = BATCH,
                    .sequence = t->model.context,
                    .trains = true,
-                   .optimizer = runs[run].optimizer};
+                   .optimizer = others[family % 2].optimizer};
     plm_strategy strategy = plm_strategy_default();
     strategy.micro_batch = MICRO_BATCH;
-    strategy.attention = runs[run].attention;
-    strategy.precision = runs[run].precision;
+    strategy.attention = others[family % 2].attention;
+    strategy.precision = precisions[run / FAMILY_COUNT];
     PLM_TRY(plm_plan_create(&job, &strategy, device, &t->plan));
     PLM_TRY(plm_profile_create(t->plan, device, &t->profile));
     return plm_profile_run(t->profile, device, STEPS_MIN, seconds);

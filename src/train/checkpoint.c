@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "graph/op.h"
+#include "model/family.h"
 #include "model/safetensors.h"
 #include "run/session.h"
 
@@ -35,12 +36,7 @@ typedef struct identity {
 
 static void tell_identity(const plm_train_settings *s, const plm_corpus_counts *text, identity *who)
 {
-    const plm_model *m = &s->model;
-    plm__print(who->model, sizeof who->model,
-               "%s layers=%" PRId64 " width=%" PRId64 " heads=%" PRId64 " context=%" PRId64
-               " vocab=%" PRId64 " dropout=%.9g",
-               plm_family_text(m->family), m->layers, m->width, m->heads, m->context, m->vocab,
-               (double)m->dropout);
+    plm__model_tell(&s->model, who->model, sizeof who->model);
     plm__print(who->run, sizeof who->run,
                "seed=%" PRIu64 " batch=%" PRId64 " sequence=%" PRId64 " optimizer=%s", s->seed,
                s->batch, s->sequence, plm_optimizer_text(s->optimizer));

@@ -10,13 +10,13 @@
 
 #include <math.h>
 
-#include "plimsoll/model.h"
+#include "model/family.h"
 #include "plimsoll/session.h"
 
 enum { SMALL_WINDOW_MAX = 1024, SMALL_TENSOR_MAX = 65536 };
 
 typedef struct small_shape {
-    plm_family family;
+    const char *family; /* NULL: a gpt */
     int64_t layers, width, heads, context, vocab;
     int64_t batch, micro_batch, sequence;
     float dropout;
@@ -46,7 +46,7 @@ typedef struct small_run {
 static inline void small_run_describe(small_run *run, const small_shape *shape)
 {
     *run = (small_run){.model = {.name = "small",
-                                 .family = shape->family,
+                                 .family = plm__family_find(shape->family ? shape->family : "gpt"),
                                  .layers = shape->layers,
                                  .width = shape->width,
                                  .heads = shape->heads,
@@ -163,7 +163,7 @@ static inline void small_each_parameter(const small_shape *shape, small_paramete
     }
     each("head.ln.weight", c, false, user);
     each("head.ln.bias", c, false, user);
-    if (shape->family != PLM_FAMILY_BERT)
+    if (!shape->family || strcmp(shape->family, "bert") != 0)
         return;
     each("embedding.type.weight", 2 * c, true, user);
     each("embedding.ln.weight", c, false, user);

@@ -11,7 +11,7 @@
 
 #define CLOSE 2e-6
 
-static const small_shape usual = {.family = PLM_FAMILY_BERT,
+static const small_shape usual = {.family = "bert",
                                   .layers = 2,
                                   .width = 24,
                                   .heads = 3,

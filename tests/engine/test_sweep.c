@@ -30,6 +30,7 @@
 #include "device/fault/fault.h"
 #include "plimsoll/export.h"
 #include "plimsoll/tape.h"
+#include "model/family.h"
 #include "plimsoll/train.h"
 #include "unit/scratch.h"
 
@@ -143,6 +144,7 @@ static plm_train_settings settings_of(const place *at, bool resumes)
                                    .keep = KEEP,
                                    .resume_folder = resumes ? at->run : NULL};
     settings.model = (plm_model){.name = "swept",
+                                 .family = plm__family_find("gpt"),
                                  .layers = 1,
                                  .width = 8,
                                  .heads = 2,

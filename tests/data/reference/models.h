@@ -36,7 +36,7 @@ typedef struct reference_parameter {
 
 typedef struct reference_case {
     const char *name;
-    plm_family family;
+    const char *family;
     plm_optimizer optimizer;
     float learning_rate;
     int32_t layers, width, heads, context, vocab, batch, sequence;
@@ -926,25 +926,25 @@ static const reference_parameter bert_sgd_parameters[] = {
 };
 
 static const reference_case reference_cases[] = {
-    {"gpt_tiny", PLM_FAMILY_GPT, PLM_OPTIMIZER_ADAMW, 0.0078125f, 1, 8, 2, 5, 7, 4, 5,
+    {"gpt_tiny", "gpt", PLM_OPTIMIZER_ADAMW, 0.0078125f, 1, 8, 2, 5, 7, 4, 5,
      {2.23406863097, 2.31702439252, 2.42729504168}, {1.92128673275, 2.15026909243, 1.82881067142},
      16, gpt_tiny_parameters, gpt_tiny_gradients, gpt_tiny_changes},
-    {"gpt_two_layers", PLM_FAMILY_GPT, PLM_OPTIMIZER_ADAMW, 0.0078125f, 2, 24, 3, 10, 17, 4, 10,
+    {"gpt_two_layers", "gpt", PLM_OPTIMIZER_ADAMW, 0.0078125f, 2, 24, 3, 10, 17, 4, 10,
      {3.79130142246, 3.58729917643, 3.79485567689}, {6.03203583729, 3.78436689606, 3.75784509955},
      28, gpt_two_layers_parameters, NULL, NULL},
-    {"gpt_odd", PLM_FAMILY_GPT, PLM_OPTIMIZER_ADAMW, 0.0078125f, 1, 20, 5, 15, 29, 4, 13,
+    {"gpt_odd", "gpt", PLM_OPTIMIZER_ADAMW, 0.0078125f, 1, 20, 5, 15, 29, 4, 13,
      {3.77450413958, 3.79550000049, 3.78462369476}, {2.68450965898, 2.17073946759, 2.25896891288},
      16, gpt_odd_parameters, NULL, NULL},
-    {"gpt_sgd", PLM_FAMILY_GPT, PLM_OPTIMIZER_SGD, 0.5f, 1, 8, 2, 5, 7, 4, 5,
+    {"gpt_sgd", "gpt", PLM_OPTIMIZER_SGD, 0.5f, 1, 8, 2, 5, 7, 4, 5,
      {2.23406863097, 2.34698574011, 2.14160904465}, {1.92128673275, 1.9916064671, 1.28054096224},
      16, gpt_sgd_parameters, NULL, NULL},
-    {"bert_tiny", PLM_FAMILY_BERT, PLM_OPTIMIZER_ADAMW, 0.0078125f, 1, 8, 2, 5, 7, 4, 5,
+    {"bert_tiny", "bert", PLM_OPTIMIZER_ADAMW, 0.0078125f, 1, 8, 2, 5, 7, 4, 5,
      {2.41898683419, 2.21971860712, 2.15381918066}, {1.87025712333, 1.85881069858, 1.96923797711},
      22, bert_tiny_parameters, bert_tiny_gradients, bert_tiny_changes},
-    {"bert_two_layers", PLM_FAMILY_BERT, PLM_OPTIMIZER_ADAMW, 0.0078125f, 2, 24, 3, 12, 17, 4, 10,
+    {"bert_two_layers", "bert", PLM_OPTIMIZER_ADAMW, 0.0078125f, 2, 24, 3, 12, 17, 4, 10,
      {3.83981486919, 3.59580043186, 3.29434320381}, {4.83152704894, 4.41056682776, 3.51472043556},
      34, bert_two_layers_parameters, NULL, NULL},
-    {"bert_sgd", PLM_FAMILY_BERT, PLM_OPTIMIZER_SGD, 0.5f, 1, 8, 2, 5, 7, 4, 5,
+    {"bert_sgd", "bert", PLM_OPTIMIZER_SGD, 0.5f, 1, 8, 2, 5, 7, 4, 5,
      {2.41898683419, 2.18987600901, 2.15893430415}, {1.87025712333, 1.87209103055, 1.78174792417},
      22, bert_sgd_parameters, NULL, NULL},
 };
