@@ -22,8 +22,7 @@
  *     ... findings->failures[0].verdict ...
  *     plm_findings_destroy(findings);
  *
- * While findings are made nobody else may use their snapshot; findings that were made do not
- * change, and any number of threads may read them.
+ * Thread-safe: what findings are made of is only read, and findings do not change.
  */
 #ifndef PLIMSOLL_FINDINGS_H
 #define PLIMSOLL_FINDINGS_H

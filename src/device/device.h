@@ -110,9 +110,6 @@ struct plm_device {
     const struct plm_device_profile *profile; /* its rates, borrowed; NULL: not known */
 };
 
-/* *device = the CPU, as plm_device_open makes it. */
-PLM_MUST_USE plm_status plm__cpu_create(int32_t threads, size_t cap_bytes, plm_device **device);
-
 /*
  * From here on the device hands out at most `cap_bytes` (0: no cap), and its high water is counted
  * anew. Returns the cap that it had.

@@ -4,17 +4,14 @@
 #define PLM_PLAN_REPORT_ADVICE_INTERNAL_H
 
 #include "base/json.h"
-#include "base/text.h"
 #include "plimsoll/advice.h"
-#include "report/table.h"
+#include "report/terminal.h"
 
 /* What each would need and take, against the advice's own plan. On fewer than the default columns
  * what the reader can subtract is left out. */
-void plm__advice_add_table(const plm_advice *advice, plm_table_style style, int64_t columns,
-                           plm_text *out);
+void plm__advice_add_table(plm_page *page, const plm_advice *advice);
 
-/* An array under `key`. A failure leaves the writer to be abandoned. */
-PLM_MUST_USE plm_status plm__advice_write(plm_json_writer *json, const char *key,
-                                          const plm_advice *advice);
+/* An array under `key`. */
+void plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice);
 
 #endif

@@ -1,44 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Advice as a page and as JSON. */
 #include <stdarg.h>
-#include <string.h>
 
-#include "base/json.h"
 #include "base/number.h"
-#include "base/text.h"
+#include "graph/strategy.h"
 #include "plimsoll/plan_report.h"
 #include "plimsoll/size.h"
 #include "plan_report/advice_internal.h"
-#include "report/wrap.h"
-
-enum { INDENT = 2 };
-
-typedef struct advice_page {
-    const plm_advice *advice;
-    plm_table_style table;
-    int64_t columns;
-    plm_text *out;
-} advice_page;
-
-static void add_heading(const advice_page *page, const char *text)
-{
-    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
-                  page->table.colour ? "\x1b[0m" : "");
-}
-
-static void render_into(plm_table *table, plm_table_style style, plm_text *out)
-{
-    plm_status status = plm__table_render(table, style, out);
-    if (status != PLM_OK)
-        out->status = status;
-    plm__table_fini(table);
-    plm__text_add(out, "\n");
-}
-
-static void render(const advice_page *page, plm_table *table)
-{
-    render_into(table, page->table, page->out);
-}
 
 static void add_row(plm_table *table, const char *what, const char *format, ...) PLM_PRINTF(3, 4);
 
@@ -54,9 +22,8 @@ static void add_row(plm_table *table, const char *what, const char *format, ...)
     plm__table_cell(table, "%s", text);
 }
 
-static void add_figures(const advice_page *page, plm_table *table)
+static void add_figures(const plm_advice *advice, plm_table *table)
 {
-    const plm_advice *advice = page->advice;
     const plm_plan_summary *plan = &advice->plan;
     char peak[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT], overhead[PLM_SIZE_TEXT];
     add_row(table, "peak", "%s (%zu bytes) of %s", plm_size_format(plan->peak_bytes, peak),
@@ -80,10 +47,10 @@ static void add_figures(const advice_page *page, plm_table *table)
             plm_size_format(advice->smallest_budget_bytes, peak), advice->smallest_budget_bytes);
 }
 
-static void add_strategy(const advice_page *page)
+static void add_strategy(plm_page *page, const plm_advice *advice)
 {
     static const plm_table_column columns[] = {{0}, {0}};
-    const plm_plan_summary *plan = &page->advice->plan;
+    const plm_plan_summary *plan = &advice->plan;
     const plm_strategy *s = &plan->strategy;
     int64_t parts = plan->batch / s->micro_batch;
     char recompute[PLM_RECOMPUTE_LIST_TEXT];
@@ -101,8 +68,9 @@ static void add_strategy(const advice_page *page)
         add_row(&table, "MLP", "in %lld chunks", (long long)s->mlp_chunks);
     add_row(&table, "attention", "%s", plm_attention_text(s->attention));
     add_row(&table, "precision", "%s", plm_dtype_text(s->precision));
-    add_figures(page, &table);
-    render(page, &table);
+    add_figures(advice, &table);
+    plm__page_table(page, &table);
+    plm__page_gap(page);
 }
 
 static double relative_time(const plm_advice *advice, const plm_alternative *other)
@@ -144,12 +112,11 @@ static void init_table(plm_table *table, const char *const *titles, int count)
     plm__table_init(table, columns, count);
 }
 
-void plm__advice_add_table(const plm_advice *advice, plm_table_style style, int64_t columns,
-                           plm_text *out)
+void plm__advice_add_table(plm_page *page, const plm_advice *advice)
 {
     static const char *const wide[] = {"instead", "peak", "memory", "time", "step", NULL};
     static const char *const slim[] = {"instead", "peak", "time", "step", NULL};
-    bool narrow = columns < PLM_REPORT_COLUMNS_DEFAULT;
+    bool narrow = page->columns < PLM_REPORT_COLUMNS_DEFAULT;
     plm_table table;
     char peak[PLM_SIZE_TEXT];
     init_table(&table, narrow ? slim : wide, narrow ? 5 : 6);
@@ -167,13 +134,13 @@ void plm__advice_add_table(const plm_advice *advice, plm_table_style style, int6
             plm__table_cell(&table, "%s", "");
         plm__table_cell(&table, "%s", verdict(advice, other, narrow));
     }
-    render_into(&table, style, out);
+    plm__page_table(page, &table);
+    plm__page_gap(page);
 }
 
 /* The treatments that fit, as options; what changes the training least comes first. */
-static void add_what_to_type(const advice_page *page)
+static void add_what_to_type(plm_page *page, const plm_advice *advice)
 {
-    const plm_advice *advice = page->advice;
     plm_text words = {0};
     for (int i = advice->alternative_count - 1; i >= 0; i--) {
         const plm_alternative *other = &advice->alternatives[i];
@@ -181,21 +148,16 @@ static void add_what_to_type(const advice_page *page)
             plm__text_add(&words, "%s%s", words.count ? ", or " : "to make it fit, add ",
                           other->options);
     }
-    if (words.count > 0) {
-        plm__text_wrap(page->out, words.items, page->columns, 0);
-        plm__text_add(page->out, "\n");
-    }
-    if (plm__text_status(&words) != PLM_OK)
-        page->out->status = plm__text_status(&words);
-    plm__text_fini(&words);
+    if (words.count > 0)
+        plm__text_add(&words, "\n");
+    plm__page_words(page, &words);
 }
 
 /* What would help when nothing fits. */
-static void add_treatments(const advice_page *page)
+static void add_treatments(plm_page *page, const plm_advice *advice)
 {
     static const char *const wide[] = {"with", "smallest budget", "saves", NULL};
     static const char *const slim[] = {"with", "smallest budget", NULL};
-    const plm_advice *advice = page->advice;
     bool narrow = page->columns < PLM_REPORT_COLUMNS_DEFAULT;
     plm_table table;
     char smallest[PLM_SIZE_TEXT], saved[PLM_SIZE_TEXT];
@@ -211,33 +173,32 @@ static void add_treatments(const advice_page *page)
                 plm_size_format(advice->smallest_budget_bytes - other->plan.peak_bytes, saved));
         plm__table_cell(&table, "%s", other->fits ? "fits" : "still too much");
     }
-    render(page, &table);
-    add_what_to_type(page);
+    plm__page_table(page, &table);
+    plm__page_gap(page);
+    add_what_to_type(page, advice);
 }
 
-static void add_page(const advice_page *page, const char *model)
+static void add_page(plm_page *page, const plm_advice *advice, const char *model)
 {
-    const plm_advice *advice = page->advice;
-    char title[300], budget[PLM_SIZE_TEXT], wanted[PLM_SIZE_TEXT];
+    char budget[PLM_SIZE_TEXT], wanted[PLM_SIZE_TEXT];
     plm_size_format(advice->budget_bytes, budget);
     plm_size_format(advice->smallest_budget_bytes, wanted);
     if (advice->fits)
-        plm__print(title, sizeof title, "%.128s, batch %lld of %lld tokens, within %s", model,
-                   (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
+        plm__page_heading(page, "%.128s, batch %lld of %lld tokens, within %s", model,
+                          (long long)advice->plan.batch, (long long)advice->plan.sequence, budget);
     else
-        plm__print(title, sizeof title, "%.128s does not fit %s; the smallest budget is %s", model,
-                   budget, wanted);
-    add_heading(page, title);
+        plm__page_heading(page, "%.128s does not fit %s; the smallest budget is %s", model, budget,
+                          wanted);
     if (!advice->fits)
-        plm__text_add(page->out, "the smallest plan:\n");
-    add_strategy(page);
+        plm__text_add(&page->text, "the smallest plan:\n");
+    add_strategy(page, advice);
     if (advice->alternative_count > 0)
-        add_heading(page, advice->fits ? "turned down" : "what would help, most first");
+        plm__page_heading(page, advice->fits ? "turned down" : "what would help, most first");
     if (advice->fits && advice->alternative_count > 0)
-        plm__advice_add_table(advice, page->table, page->columns, page->out);
+        plm__advice_add_table(page, advice);
     else if (advice->alternative_count > 0)
-        add_treatments(page);
-    plm__text_add(page->out,
+        add_treatments(page, advice);
+    plm__text_add(&page->text,
                   "%lld strategies priced from %lld plans; %lld of them no other beats\n",
                   (long long)advice->looked_at.priced, (long long)advice->looked_at.sketched,
                   (long long)advice->looked_at.frontier);
@@ -246,38 +207,12 @@ static void add_page(const advice_page *page, const char *model)
 plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
                                   plm_report_style style, char **text)
 {
-    plm_text out = {0};
-    advice_page page = {
-        .advice = advice,
-        .table = {.colour = style.colour, .indent_cells = INDENT},
-        .columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT,
-        .out = &out,
-    };
-    plm_status status;
-    add_page(&page, model);
-    PLM_TRY_DONE(plm__text_status(&out));
-    *text = out.items;
-    out = (plm_text){0};
-done:
-    plm__text_fini(&out);
-    return status;
+    plm_page page = plm__page_begin(style);
+    add_page(&page, advice, model);
+    return plm__page_end(&page, text);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
-
-/* The strategy as plm_strategy_read reads it. */
-static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *json)
-{
-    char *line = NULL;
-    json_t *object = NULL;
-    PLM_TRY(plm_strategy_json(strategy, &line));
-    plm_status status = plm__json_read("the strategy", line, strlen(line), &object);
-    if (status == PLM_OK)
-        plm__json_value(json, "strategy", object);
-    json_decref(object);
-    plm_free(line);
-    return status;
-}
 
 static void write_seconds(plm_json_writer *json, const char *key, const plm_advice *advice,
                           double seconds)
@@ -288,8 +223,8 @@ static void write_seconds(plm_json_writer *json, const char *key, const plm_advi
         plm__json_text(json, key, NULL);
 }
 
-static plm_status write_other(plm_json_writer *json, const plm_advice *advice,
-                              const plm_alternative *other)
+static void write_other(plm_json_writer *json, const plm_advice *advice,
+                        const plm_alternative *other)
 {
     plm__json_begin_object(json, NULL);
     plm__json_text(json, "what", other->what);
@@ -299,44 +234,33 @@ static plm_status write_other(plm_json_writer *json, const plm_advice *advice,
     write_seconds(json, "step_seconds", advice, other->plan.step_seconds);
     plm__json_real(json, "relative_time", relative_time(advice, other));
     plm__json_bool(json, "fits", other->fits);
-    PLM_TRY(write_strategy(&other->plan.strategy, json));
+    plm__strategy_json(json, "strategy", &other->plan.strategy);
     plm__json_end(json);
-    return PLM_OK;
 }
 
-plm_status plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice)
+void plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice)
 {
     plm__json_begin_array(json, key);
     for (int i = 0; i < advice->alternative_count; i++)
-        PLM_TRY(write_other(json, advice, &advice->alternatives[i]));
+        write_other(json, advice, &advice->alternatives[i]);
     plm__json_end(json);
-    return PLM_OK;
-}
-
-static plm_status write_all(plm_json_writer *json, const plm_advice *advice, const char *model)
-{
-    const plm_plan_summary *plan = &advice->plan;
-    plm__json_begin_object(json, NULL);
-    plm__json_text(json, "model", model);
-    plm__json_int(json, "batch", plan->batch);
-    plm__json_int(json, "sequence", plan->sequence);
-    plm__json_bool(json, "fits", advice->fits);
-    plm__json_bytes(json, "predicted_peak_bytes", plan->peak_bytes);
-    write_seconds(json, "predicted_step_seconds", advice, plan->step_seconds);
-    plm__json_bytes(json, "budget_bytes", advice->budget_bytes);
-    plm__json_bytes(json, "smallest_budget_bytes", advice->smallest_budget_bytes);
-    PLM_TRY(write_strategy(&plan->strategy, json));
-    PLM_TRY(plm__advice_write(json, advice->fits ? "alternatives" : "treatments", advice));
-    plm__json_end(json);
-    return PLM_OK;
 }
 
 plm_status plm_report_advice_json(const plm_advice *advice, const char *model, char **line)
 {
+    const plm_plan_summary *plan = &advice->plan;
     plm_json_writer json = {0};
-    plm_status status = write_all(&json, advice, model);
-    if (status == PLM_OK)
-        return plm__json_finish(&json, line);
-    plm__json_abandon(&json);
-    return status;
+    plm__json_begin_object(&json, NULL);
+    plm__json_text(&json, "model", model);
+    plm__json_int(&json, "batch", plan->batch);
+    plm__json_int(&json, "sequence", plan->sequence);
+    plm__json_bool(&json, "fits", advice->fits);
+    plm__json_bytes(&json, "predicted_peak_bytes", plan->peak_bytes);
+    write_seconds(&json, "predicted_step_seconds", advice, plan->step_seconds);
+    plm__json_bytes(&json, "budget_bytes", advice->budget_bytes);
+    plm__json_bytes(&json, "smallest_budget_bytes", advice->smallest_budget_bytes);
+    plm__strategy_json(&json, "strategy", &plan->strategy);
+    plm__advice_write(&json, advice->fits ? "alternatives" : "treatments", advice);
+    plm__json_end(&json);
+    return plm__json_finish(&json, line);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The bill as JSON: sizes in bytes, keys in snake case. Other programs rely on the keys. */
-#include <string.h>
-
 #include "base/json.h"
+#include "graph/strategy.h"
 #include "plimsoll/plan_report.h"
 #include "plan_report/advice_internal.h"
 #include "plan_report/bill_internal.h"
@@ -64,22 +63,8 @@ static void write_block(const plm_bill *bill, plm_json_writer *json, int64_t ind
     plm__json_end(json);
 }
 
-/* The strategy as plm_strategy_read reads it. */
-static plm_status write_strategy(const plm_strategy *strategy, plm_json_writer *json)
-{
-    char *line = NULL;
-    json_t *object = NULL;
-    PLM_TRY(plm_strategy_json(strategy, &line));
-    plm_status status = plm__json_read("the strategy", line, strlen(line), &object);
-    if (status == PLM_OK)
-        plm__json_value(json, "strategy", object);
-    json_decref(object);
-    plm_free(line);
-    return status;
-}
-
 /* What is run. */
-static plm_status write_run(const plm_bill *bill, plm_json_writer *json)
+static void write_run(const plm_bill *bill, plm_json_writer *json)
 {
     const plm_strategy *strategy = &bill->plan.strategy;
     plm__json_text(json, "model", bill->model);
@@ -88,7 +73,7 @@ static plm_status write_run(const plm_bill *bill, plm_json_writer *json)
     plm__json_int(json, "sequence", bill->plan.sequence);
     plm__json_int(json, "parameter_count", bill->plan.parameter_count);
     plm__json_text(json, "optimizer", plm_optimizer_text(bill->plan.optimizer));
-    return write_strategy(strategy, json);
+    plm__strategy_json(json, "strategy", strategy);
 }
 
 static void write_figures(const plm_bill *bill, plm_json_writer *json)
@@ -138,12 +123,12 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
     PLM_TRY_DONE(plm__text_status(&verdict));
     plm__json_begin_object(&json, NULL);
     if (bill->plan.batch > 0)
-        PLM_TRY_DONE(write_run(bill, &json));
+        write_run(bill, &json);
     write_figures(bill, &json);
     plm__json_text(&json, "verdict", verdict.items);
     if (bill->treatments) {
         plm_checklist list;
-        PLM_TRY_DONE(plm__advice_write(&json, "treatments", bill->treatments));
+        plm__advice_write(&json, "treatments", bill->treatments);
         plm__bill_checklist(bill, &rows, &list);
         plm__checklist_json(&json, &list);
     }

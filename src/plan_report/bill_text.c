@@ -11,7 +11,7 @@
 #include "plan_report/advice_internal.h"
 #include "plan_report/bill_internal.h"
 #include "report/checklist.h"
-#include "report/table.h"
+#include "report/terminal.h"
 #include "report/wrap.h"
 
 enum {
@@ -26,40 +26,23 @@ enum {
 
 #define SHARE_SHOWN 0.0005 /* a smaller share is printed as 0.0 % and draws no bar */
 
-/* The style with its defaults filled in. */
-typedef struct bill_page {
-    const plm_bill *bill;
-    plm_table_style table;
-    int64_t columns;
-    int64_t rows;
-    plm_text *out;
-} bill_page;
-
-static void add_heading(const bill_page *page, const char *text)
+/* What a text holds; the page takes its failure. */
+static const char *items(plm_page *page, const plm_text *text)
 {
-    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
-                  page->table.colour ? "\x1b[0m" : "");
-}
-
-static void render(const bill_page *page, plm_table *table)
-{
-    plm_status status = plm__table_render(table, page->table, page->out);
-    if (status != PLM_OK)
-        page->out->status = status;
-    plm__table_fini(table);
+    if (text->status != PLM_OK)
+        page->text.status = text->status;
+    return text->count ? text->items : "";
 }
 
 /* ---- head ---------------------------------------------------------------------------------- */
 
-static void add_head(const bill_page *page)
+static void add_head(plm_page *page, const plm_bill *bill)
 {
-    const plm_plan_summary *plan = &page->bill->plan;
+    const plm_plan_summary *plan = &bill->plan;
     const plm_strategy *strategy = &plan->strategy;
-    plm_text head = {0}, run = {0};
+    plm_text count = {0}, run = {0};
     char recompute[PLM_RECOMPUTE_LIST_TEXT];
-    plm__text_add(&head, "%s, ", page->bill->model[0] ? page->bill->model : "model");
-    plm__text_count(&head, plan->parameter_count);
-    plm__text_add(&head, " parameters");
+    plm__text_count(&count, plan->parameter_count);
     plm__text_add(&run, "batch %lld, ", (long long)plan->batch);
     if (strategy->micro_batch == plan->batch)
         plm__text_add(&run, "held at once");
@@ -75,17 +58,13 @@ static void add_head(const bill_page *page)
         plm__text_add(&run, " · head in %lld chunks", (long long)strategy->head_chunks);
     if (strategy->mlp_chunks > 1)
         plm__text_add(&run, " · MLP in %lld chunks", (long long)strategy->mlp_chunks);
-    if (page->bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
+    if (bill->role_bytes[PLM_ROLE_OPTIMIZER] > 0)
         plm__text_add(&run, " · %s", plm_optimizer_title(plan->optimizer));
-    if (head.status == PLM_OK && run.status == PLM_OK) {
-        add_heading(page, head.items);
-        plm__text_wrap(page->out, run.items, page->columns, 0);
-    } else {
-        page->out->status = PLM_ERROR_HOST_MEMORY;
-    }
-    plm__text_add(page->out, "\n");
-    plm__text_fini(&head);
-    plm__text_fini(&run);
+    plm__page_heading(page, "%s, %s parameters", bill->model[0] ? bill->model : "model",
+                      items(page, &count));
+    plm__page_words(page, &run);
+    plm__page_gap(page);
+    plm__text_fini(&count);
 }
 
 /* ---- bytes by role ------------------------------------------------------------------------- */
@@ -105,7 +84,7 @@ static void add_line(plm_table *table, plm_table_emphasis emphasis, const char *
         plm__table_bar(table, share);
 }
 
-static void add_roles(const bill_page *page)
+static void add_roles(plm_page *page, const plm_bill *bill)
 {
     static const plm_table_column columns[] = {
         {.title = "role"},
@@ -114,7 +93,6 @@ static void add_roles(const bill_page *page)
         {.title = "share", .right = true},
         {.bar_cells = BAR_CELLS},
     };
-    const plm_bill *bill = page->bill;
     size_t placement = bill->plan.arena_bytes - bill->plan.lower_bound_bytes;
     size_t peak = bill->plan.batch ? bill->plan.peak_bytes : bill->live_bytes;
     size_t unknown = bill->live_bytes - bill->padding_bytes;
@@ -135,8 +113,8 @@ static void add_roles(const bill_page *page)
         add_line(&table, PLM_TABLE_PLAIN, "device overhead", 0, bill->plan.overhead_bytes, peak);
     plm__table_rule(&table);
     add_line(&table, PLM_TABLE_BOLD, "peak", 0, peak, peak);
-    render(page, &table);
-    plm__text_add(page->out, "\n");
+    plm__page_table(page, &table);
+    plm__page_gap(page);
 }
 
 /* ---- regions ------------------------------------------------------------------------------- */
@@ -152,16 +130,13 @@ static void add_region(plm_table *table, plm_table_emphasis emphasis, const char
 }
 
 /* "8,527,499,456 bytes: the persistent and the transient region" */
-static void add_exact_region(const bill_page *page, plm_table *table, const char *what,
-                             size_t bytes, const char *remark)
+static void add_exact_region(plm_page *page, plm_table *table, const char *what, size_t bytes,
+                             const char *remark)
 {
     plm_text exact = {0};
     plm__text_count(&exact, (int64_t)bytes);
     plm__text_add(&exact, " bytes%s", remark);
-    if (exact.status == PLM_OK)
-        add_region(table, PLM_TABLE_PLAIN, what, bytes, exact.items);
-    else
-        page->out->status = exact.status;
+    add_region(table, PLM_TABLE_PLAIN, what, bytes, items(page, &exact));
     plm__text_fini(&exact);
 }
 
@@ -177,10 +152,9 @@ static void add_budget(plm_table *table, const plm_bill *bill)
     add_region(table, PLM_TABLE_BOLD, "budget", budget, remark);
 }
 
-static void add_regions(const bill_page *page)
+static void add_regions(plm_page *page, const plm_bill *bill)
 {
     static const plm_table_column columns[] = {{0}, {.right = true}, {0}};
-    const plm_bill *bill = page->bill;
     const plm_plan_summary *plan = &bill->plan;
     plm_table table;
     plm__table_init(&table, columns, 3);
@@ -195,8 +169,8 @@ static void add_regions(const bill_page *page)
                      plan->overhead_bytes ? ", with the device's overhead" : "");
     if (bill->budget_bytes > 0)
         add_budget(&table, bill);
-    render(page, &table);
-    plm__text_add(page->out, "\n");
+    plm__page_table(page, &table);
+    plm__page_gap(page);
 }
 
 /* ---- what is live -------------------------------------------------------------------------- */
@@ -285,62 +259,49 @@ static int64_t wider(int64_t cells, const plm_text *text)
 
 /* Fills the texts of the rows shown and cuts names to what there is room for; returns the cells
  * that are left for the last column. */
-static int64_t fill_rows(const bill_page *page, const plm__bill_row *rows, int64_t shown,
-                         live_row *texts)
+static int64_t fill_rows(const plm_page *page, const plm_bill *bill, const plm__bill_row *rows,
+                         int64_t shown, live_row *texts)
 {
     int64_t layer = 5, name = 4, shape = 5; /* the titles' */
     for (int64_t i = 0; i < shown; i++) {
-        plm__bill_add_layer(page->bill, &rows[i], &texts[i].layer);
+        plm__bill_add_layer(bill, &rows[i], &texts[i].layer);
         plm__bill_add_shape(rows[i].owner, &texts[i].shape);
         layer = wider(layer, &texts[i].layer);
         shape = wider(shape, &texts[i].shape);
     }
     int64_t room = page->columns - INDENT - layer - shape - SIZE_CELLS - 4 * PLM_TABLE_GAP_CELLS;
-    for (int64_t count = page->bill->live_count; count > 0; count /= 10)
+    for (int64_t count = bill->live_count; count > 0; count /= 10)
         room--;
     if (page->columns >= WIDE_COLUMNS)
         room -= SIZE_CELLS + PLM_TABLE_GAP_CELLS;
     int64_t most = room < NAME_CELLS ? room : NAME_CELLS;
     for (int64_t i = 0; i < shown; i++) {
-        fill_name(page->bill, rows[i].owner, &texts[i].name);
-        fill_kept(page->bill, rows[i].owner, &texts[i].kept);
+        fill_name(bill, rows[i].owner, &texts[i].name);
+        fill_kept(bill, rows[i].owner, &texts[i].kept);
         cut(&texts[i].name, most > NAME_CELLS_MIN ? most : NAME_CELLS_MIN);
         name = wider(name, &texts[i].name);
     }
     return room - name - PLM_TABLE_GAP_CELLS;
 }
 
-static plm_status texts_status(const live_row *text)
-{
-    PLM_TRY(plm__text_status(&text->layer));
-    PLM_TRY(plm__text_status(&text->name));
-    PLM_TRY(plm__text_status(&text->shape));
-    return plm__text_status(&text->kept);
-}
-
-static const char *items(const plm_text *text)
-{
-    return text->count ? text->items : "";
-}
-
-static void add_live_row(const bill_page *page, plm_table *table, const plm__bill_row *row,
-                         live_row *text, bool with_kept)
+static void add_live_row(plm_page *page, plm_table *table, const plm__bill_row *row, live_row *text,
+                         bool with_kept)
 {
     char bytes[PLM_SIZE_TEXT];
     plm__table_row(table, PLM_TABLE_PLAIN);
-    plm__table_cell(table, "%s", items(&text->layer));
-    plm__table_cell(table, "%s", items(&text->name));
-    plm__table_cell(table, "%s", items(&text->shape));
+    plm__table_cell(table, "%s", items(page, &text->layer));
+    plm__table_cell(table, "%s", items(page, &text->name));
+    plm__table_cell(table, "%s", items(page, &text->shape));
     if (page->columns >= WIDE_COLUMNS)
         plm__table_cell(table, "%s", plm_size_format(row->each_bytes, bytes));
     plm__table_cell(table, "%lld", (long long)row->count);
     plm__table_cell(table, "%s", plm_size_format(row->total_bytes, bytes));
     if (with_kept)
-        plm__table_cell(table, "%s", items(&text->kept));
+        plm__table_cell(table, "%s", items(page, &text->kept));
 }
 
 /* Sums what is not shown, and everything. */
-static void add_sums(const bill_page *page, plm_table *table, const plm__bill_rows *rows,
+static void add_sums(const plm_page *page, plm_table *table, const plm__bill_rows *rows,
                      int64_t shown)
 {
     struct {
@@ -378,7 +339,7 @@ static void add_sums(const bill_page *page, plm_table *table, const plm__bill_ro
     }
 }
 
-static void init_live_table(const bill_page *page, bool with_kept, plm_table *table)
+static void init_live_table(const plm_page *page, bool with_kept, plm_table *table)
 {
     plm_table_column columns[7];
     int count = 0;
@@ -394,102 +355,73 @@ static void init_live_table(const bill_page *page, bool with_kept, plm_table *ta
     plm__table_init(table, columns, count);
 }
 
-static plm_status add_live(const bill_page *page, const plm__bill_rows *rows)
+static plm_status add_live(plm_page *page, const plm_bill *bill, const plm__bill_rows *rows)
 {
     int64_t shown = rows->list.count < page->rows ? rows->list.count : page->rows;
     live_row *texts = NULL;
     plm_table table;
-    plm_status status = PLM_OK;
     PLM_TRY(plm__host_alloc((size_t)shown * sizeof *texts, &texts));
-    int64_t left = fill_rows(page, rows->list.items, shown, texts);
+    int64_t left = fill_rows(page, bill, rows->list.items, shown, texts);
     init_live_table(page, left >= KEPT_CELLS_MIN, &table);
-    for (int64_t i = 0; i < shown && status == PLM_OK; i++) {
+    for (int64_t i = 0; i < shown; i++) {
         cut(&texts[i].kept, left);
-        status = texts_status(&texts[i]);
-        if (status == PLM_OK)
-            add_live_row(page, &table, &rows->list.items[i], &texts[i], left >= KEPT_CELLS_MIN);
+        add_live_row(page, &table, &rows->list.items[i], &texts[i], left >= KEPT_CELLS_MIN);
     }
     add_sums(page, &table, rows, shown);
-    add_heading(page, "Live at the peak, largest first");
-    render(page, &table);
-    plm__text_add(page->out, "\n");
+    plm__page_heading(page, "Live at the peak, largest first");
+    plm__page_table(page, &table);
+    plm__page_gap(page);
     for (int64_t i = 0; i < shown; i++)
         live_row_fini(&texts[i]);
     plm__host_free(texts);
-    return status;
+    return PLM_OK;
 }
 
 /* ---- the page ------------------------------------------------------------------------------ */
 
-static void add_words(const bill_page *page, plm_text *words)
+/* What would shrink the peak, and the four questions. */
+static void add_treatments(plm_page *page, const plm_bill *bill, const plm__bill_rows *rows)
 {
-    if (words->status != PLM_OK)
-        page->out->status = words->status;
-    else if (words->count > 0)
-        plm__text_wrap(page->out, words->items, page->columns, 0);
-    plm__text_fini(words);
-}
-
-/* The checklist is a page of its own that is put behind this one. */
-static void add_checklist(const bill_page *page, const plm__bill_rows *rows)
-{
-    plm_page part =
-        plm__page_begin((plm_report_style){.colour = page->table.colour, .columns = page->columns});
     plm_checklist list;
-    plm__bill_checklist(page->bill, rows, &list);
-    plm__checklist_page(&part, &list);
-    if (part.text.status != PLM_OK)
-        page->out->status = part.text.status;
-    else
-        plm__text_add_bytes(page->out, part.text.items, part.text.count);
-    plm__text_fini(&part.text);
+    plm__page_gap(page);
+    if (bill->treatments->alternative_count > 0) {
+        plm__page_heading(page, "What would shrink the peak, each alone");
+        plm__advice_add_table(page, bill->treatments);
+    }
+    if (bill->plan.batch == 0)
+        return;
+    plm__bill_checklist(bill, rows, &list);
+    plm__checklist_page(page, &list);
 }
 
-static plm_status add_page(const bill_page *page, const plm__bill_rows *rows)
+static plm_status add_page(plm_page *page, const plm_bill *bill, const plm__bill_rows *rows)
 {
     plm_text story = {0}, verdict = {0};
-    if (page->bill->plan.batch > 0)
-        add_head(page);
-    add_roles(page);
-    if (page->bill->plan.batch > 0)
-        add_regions(page);
-    plm__bill_add_story(page->bill, rows, &story);
-    add_words(page, &story);
-    plm__text_add(page->out, "\n");
-    PLM_TRY(add_live(page, rows));
-    plm__bill_add_verdict(page->bill, rows, &verdict);
-    add_words(page, &verdict);
-    if (page->bill->treatments && page->bill->treatments->alternative_count > 0) {
-        plm__text_add(page->out, "\n");
-        add_heading(page, "What would shrink the peak, each alone");
-        plm__advice_add_table(page->bill->treatments, page->table, page->columns, page->out);
-    }
-    if (page->bill->treatments && page->bill->treatments->alternative_count == 0)
-        plm__text_add(page->out, "\n"); /* where there is a table, it ends with a gap */
-    if (page->bill->treatments && page->bill->plan.batch > 0)
-        add_checklist(page, rows);
-    return plm__text_status(page->out);
+    if (bill->plan.batch > 0)
+        add_head(page, bill);
+    add_roles(page, bill);
+    if (bill->plan.batch > 0)
+        add_regions(page, bill);
+    plm__bill_add_story(bill, rows, &story);
+    plm__page_words(page, &story);
+    plm__page_gap(page);
+    PLM_TRY(add_live(page, bill, rows));
+    plm__bill_add_verdict(bill, rows, &verdict);
+    plm__page_words(page, &verdict);
+    if (bill->treatments)
+        add_treatments(page, bill, rows);
+    return PLM_OK;
 }
 
 plm_status plm_report_bill_text(const plm_bill *bill, plm_report_style style, char **text)
 {
-    plm_text out = {0};
+    plm_page page = plm__page_begin(style);
     plm__bill_rows rows = {0};
-    int64_t columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT;
-    bill_page page = {
-        .bill = bill,
-        .table = {.colour = style.colour, .indent_cells = INDENT},
-        .columns = columns < PLM_REPORT_COLUMNS_MIN ? PLM_REPORT_COLUMNS_MIN : columns,
-        .rows = style.rows > 0 ? style.rows : PLM_REPORT_ROWS_DEFAULT,
-        .out = &out,
-    };
-    plm_status status;
-    PLM_TRY_DONE(plm__bill_rows_make(bill, &rows));
-    PLM_TRY_DONE(add_page(&page, &rows));
-    *text = out.items; /* a host block of its own */
-    out = (plm_text){0};
-done:
+    plm_status status = plm__bill_rows_make(bill, &rows);
+    if (status == PLM_OK)
+        status = add_page(&page, bill, &rows);
+    if (status != PLM_OK)
+        page.text.status = status;
     plm__bill_rows_free(&rows);
-    plm__text_fini(&out);
-    return status;
+    return plm__page_end(&page, text);
 }

@@ -3,13 +3,12 @@
 
 #include "base/json.h"
 #include "base/number.h"
-#include "base/text.h"
 #include "plimsoll/plan_report.h"
 #include "plimsoll/size.h"
-#include "report/table.h"
+#include "report/terminal.h"
 #include "plan/curve.h"
 
-enum { INDENT = 2, BAR_CELLS = 40, BAR_CELLS_NARROW = 10 };
+enum { BAR_CELLS = 40, BAR_CELLS_NARROW = 10 };
 
 static const char *axis_text(plm_curve_axis axis)
 {
@@ -125,26 +124,17 @@ plm_status plm_report_curve_text(const plm_curve *curve, const char *model, plm_
     };
     const int count = sizeof columns / sizeof *columns;
     bool measured = plm__curve_is_measured(curve);
-    plm_text out = {0};
+    plm_page page = plm__page_begin(style);
     plm_table table;
-    plm_status status;
-    plm__text_add(&out, "%s%.128s over %s%s\n", style.colour ? "\x1b[1m" : "", model,
-                  axis_text(curve->axis), style.colour ? "\x1b[0m" : "");
+    plm__page_heading(&page, "%.128s over %s", model, axis_text(curve->axis));
     if (!measured)
         columns[count - 3] = columns[count - 1]; /* what is not filled is not shown */
     plm__table_init(&table, columns, measured ? count : count - 2);
     add_points(curve, &table);
-    PLM_TRY_DONE(plm__table_render(
-        &table, (plm_table_style){.colour = style.colour, .indent_cells = INDENT}, &out));
-    plm__text_add(&out, "\n");
-    add_parts(curve, &out);
-    PLM_TRY_DONE(plm__text_status(&out));
-    *text = out.items;
-    out = (plm_text){0};
-done:
-    plm__table_fini(&table);
-    plm__text_fini(&out);
-    return status;
+    plm__page_table(&page, &table);
+    plm__page_gap(&page);
+    add_parts(curve, &page.text);
+    return plm__page_end(&page, text);
 }
 
 static void write_point(plm_json_writer *json, const plm_curve *curve, const plm_curve_point *point)

@@ -7,46 +7,18 @@
 #include "plimsoll/plan_report.h"
 #include "base/number.h"
 #include "plan_report/profile_internal.h"
-#include "report/table.h"
-#include "report/wrap.h"
+#include "report/terminal.h"
 #include "run/profile.h"
 
-enum { INDENT = 2, BAR_CELLS = 12 };
+enum { BAR_CELLS = 12 };
 
 typedef struct profile_page {
     const plm_profile *profile;
     plm_profile_order order;
-    plm_table_style table;
-    int64_t columns, rows;
     double all_ns;   /* of an update */
     size_t all_kept; /* bytes */
-    plm_text *out;
+    plm_page to;
 } profile_page;
-
-static void add_heading(const profile_page *page, const char *text)
-{
-    plm__text_add(page->out, "%s%s%s\n", page->table.colour ? "\x1b[1m" : "", text,
-                  page->table.colour ? "\x1b[0m" : "");
-}
-
-static void render(const profile_page *page, plm_table *table)
-{
-    plm_status status = plm__table_render(table, page->table, page->out);
-    if (status != PLM_OK)
-        page->out->status = status;
-    plm__table_fini(table);
-    plm__text_add(page->out, "\n");
-}
-
-/* Frees the words. */
-static void wrap(const profile_page *page, plm_text *words)
-{
-    if (plm__text_status(words) != PLM_OK)
-        page->out->status = plm__text_status(words);
-    else if (words->count > 0)
-        plm__text_wrap(page->out, words->items, page->columns, 0);
-    plm__text_fini(words);
-}
 
 /* "1.23 s", "45.6 ms", "789 us" */
 static const char *time_text(double ns, char text[24])
@@ -67,15 +39,14 @@ static const char *bytes_text(size_t bytes, char text[PLM_SIZE_TEXT])
     return plm_size_format(bytes, text);
 }
 
-static void add_head(const profile_page *page, const char *model)
+static void add_head(profile_page *page, const char *model)
 {
     plm_plan_summary plan = plm_plan_summarize(plm__profile_plan(page->profile));
-    char step[24], title[200];
+    char step[24];
     plm_text words = {0};
     double tokens = (double)plan.batch * (double)plan.sequence;
-    plm__print(title, sizeof title, "%.100s, one update in %s: %.0f tokens/s", model,
-               time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
-    add_heading(page, title);
+    plm__page_heading(&page->to, "%.100s, one update in %s: %.0f tokens/s", model,
+                      time_text(page->all_ns, step), tokens / (page->all_ns * 1e-9));
     plm__text_add(&words, "batch %lld in micro-batches of %lld, sequence %lld, %s attention, %s",
                   (long long)plan.batch, (long long)plan.strategy.micro_batch,
                   (long long)plan.sequence, plm_attention_text(plan.strategy.attention),
@@ -83,11 +54,11 @@ static void add_head(const profile_page *page, const char *model)
     if (plan.step_seconds > 0)
         plm__text_add(&words, "; predicted %s, %+.0f %%", time_text(plan.step_seconds * 1e9, step),
                       100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
-    wrap(page, &words);
+    plm__page_words(&page->to, &words);
 }
 
 /* Which operation runs at the transient region's fullest. */
-static void add_peak(const profile_page *page)
+static void add_peak(profile_page *page)
 {
     int64_t count;
     char live[PLM_SIZE_TEXT], made[PLM_SIZE_TEXT];
@@ -102,8 +73,8 @@ static void add_peak(const profile_page *page)
             plm__text_add(&words, ", which makes %s", plm_size_format(rows[i].made_bytes, made));
         break;
     }
-    wrap(page, &words);
-    plm__text_add(page->out, "\n");
+    plm__page_words(&page->to, &words);
+    plm__page_gap(&page->to);
 }
 
 /* "12 blocks" or the layer, then the label when it is not the operation's own name. */
@@ -162,7 +133,7 @@ enum { MEASURE_COUNT = sizeof measures / sizeof *measures };
 
 static bool is_shown(const profile_page *page, measure m)
 {
-    return page->columns >= measures[m].least[page->order == PLM_PROFILE_BY_MEMORY];
+    return page->to.columns >= measures[m].least[page->order == PLM_PROFILE_BY_MEMORY];
 }
 
 static void add_measure(const profile_page *page, plm_table *table, measure m,
@@ -203,7 +174,17 @@ static void add_measure(const profile_page *page, plm_table *table, measure m,
     }
 }
 
-static void add_operations(const profile_page *page, const plm__profile_sums *sums)
+/* Of `count` rows no more than the page's are there. */
+static void end_table(profile_page *page, plm_table *table, int64_t count)
+{
+    plm__page_table(&page->to, table);
+    plm__page_gap(&page->to);
+    if (count > page->to.rows)
+        plm__text_add(&page->to.text, "  and %lld more; --rows shows them\n\n",
+                      (long long)(count - page->to.rows));
+}
+
+static void add_operations(profile_page *page, const plm__profile_sums *sums)
 {
     plm_table_column columns[MEASURE_COUNT];
     plm_table table;
@@ -212,19 +193,16 @@ static void add_operations(const profile_page *page, const plm__profile_sums *su
         if (is_shown(page, (measure)m))
             columns[shown++] = measures[m].column;
     plm__table_init(&table, columns, shown);
-    for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
+    for (int64_t i = 0; i < sums->list.count && i < page->to.rows; i++) {
         plm__table_row(&table, PLM_TABLE_PLAIN);
         for (int m = 0; m < MEASURE_COUNT; m++)
             if (is_shown(page, (measure)m))
                 add_measure(page, &table, (measure)m, &sums->list.items[i]);
     }
-    render(page, &table);
-    if (sums->list.count > page->rows)
-        plm__text_add(page->out, "  and %lld more; --rows shows them\n\n",
-                      (long long)(sums->list.count - page->rows));
+    end_table(page, &table, sums->list.count);
 }
 
-static void add_layers(const profile_page *page, const plm__profile_sums *sums)
+static void add_layers(profile_page *page, const plm__profile_sums *sums)
 {
     static const plm_table_column columns[] = {
         {.title = "layer"},
@@ -238,7 +216,7 @@ static void add_layers(const profile_page *page, const plm__profile_sums *sums)
     plm_table table;
     char live[PLM_SIZE_TEXT];
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
-    for (int64_t i = 0; i < sums->list.count && i < page->rows; i++) {
+    for (int64_t i = 0; i < sums->list.count && i < page->to.rows; i++) {
         const plm__profile_sum *sum = &sums->list.items[i];
         plm__table_row(&table, PLM_TABLE_PLAIN);
         plm__table_cell(&table, "%s",
@@ -247,10 +225,7 @@ static void add_layers(const profile_page *page, const plm__profile_sums *sums)
             add_measure(page, &table, (measure)m, sum);
         plm__table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
     }
-    render(page, &table);
-    if (sums->list.count > page->rows)
-        plm__text_add(page->out, "  and %lld more; --rows shows them\n\n",
-                      (long long)(sums->list.count - page->rows));
+    end_table(page, &table, sums->list.count);
 }
 
 static void add_all(profile_page *page, const char *model, const plm__profile_sums *operations,
@@ -262,36 +237,26 @@ static void add_all(profile_page *page, const char *model, const plm__profile_su
     add_peak(page);
     add_operations(page, operations);
     add_layers(page, layers);
-    plm__text_wrap(page->out,
-                   "time: of an update, each operation by its fastest run; kept: waits for the "
-                   "backward; made: begins to live there, of one micro-batch; times: in one "
-                   "micro-batch",
-                   page->columns, 0);
+    plm__page_say(&page->to, 0,
+                  "time: of an update, each operation by its fastest run; kept: waits for the "
+                  "backward; made: begins to live there, of one micro-batch; times: in one "
+                  "micro-batch");
 }
 
 plm_status plm_report_profile_text(const plm_profile *profile, const char *model,
                                    plm_profile_order order, plm_report_style style, char **text)
 {
     plm__profile_sums operations = {0}, layers = {0};
-    plm_text out = {0};
     plm_status status;
-    profile_page page = {
-        .profile = profile,
-        .order = order,
-        .table = {.colour = style.colour, .indent_cells = INDENT},
-        .columns = style.columns ? style.columns : PLM_REPORT_COLUMNS_DEFAULT,
-        .rows = style.rows ? style.rows : PLM_REPORT_ROWS_DEFAULT,
-        .all_ns = plm_profile_step_seconds(profile) * 1e9,
-        .out = &out,
-    };
+    profile_page page = {.profile = profile,
+                         .order = order,
+                         .all_ns = plm_profile_step_seconds(profile) * 1e9,
+                         .to = plm__page_begin(style)};
     PLM_TRY_DONE(plm__profile_gather(profile, false, order, &operations));
     PLM_TRY_DONE(plm__profile_gather(profile, true, order, &layers));
     add_all(&page, model, &operations, &layers);
-    PLM_TRY_DONE(plm__text_status(&out));
-    *text = out.items;
-    out = (plm_text){0};
+    status = plm__page_end(&page.to, text);
 done:
-    plm__text_fini(&out);
     plm__profile_sums_free(&operations);
     plm__profile_sums_free(&layers);
     return status;

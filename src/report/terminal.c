@@ -42,6 +42,16 @@ void plm__page_say(plm_page *page, int64_t indent, const char *format, ...)
     plm__text_wrap(&page->text, sentence, page->columns - indent, indent);
 }
 
+void plm__page_words(plm_page *page, plm_text *words)
+{
+    plm_status status = plm__text_status(words);
+    if (status == PLM_OK && words->count > 0)
+        plm__text_wrap(&page->text, words->items, page->columns, 0);
+    if (status != PLM_OK && page->text.status == PLM_OK)
+        page->text.status = status;
+    plm__text_fini(words);
+}
+
 void plm__page_gap(plm_page *page)
 {
     plm__text_add(&page->text, "\n");

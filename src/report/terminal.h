@@ -22,6 +22,9 @@ void plm__page_heading(plm_page *page, const char *format, ...) PLM_PRINTF(2, 3)
 /* A paragraph, wrapped, behind `indent` blanks. */
 void plm__page_say(plm_page *page, int64_t indent, const char *format, ...) PLM_PRINTF(3, 4);
 
+/* The same of words that were gathered, nothing for none; ends them. */
+void plm__page_words(plm_page *page, plm_text *words);
+
 void plm__page_gap(plm_page *page);
 
 /* Appends the table and ends it. */

@@ -3,6 +3,7 @@
 #include "plimsoll/findings.h"
 
 #include "unit/torch.h"
+#include "trace/trace.h"
 
 #define RECORDINGS PLM_SOURCE_DIR "/tests/data/recordings/"
 #define MIB        ((size_t)1 << 20)
@@ -292,7 +293,7 @@ static void add_event(plm_trace *trace, plm_event_kind kind, int64_t block, int3
                        .bytes_asked = MIB,
                        .bytes_taken = MIB,
                        .owner = owner};
-    assert_ok(plm_trace_add_event(trace, &event));
+    assert_ok(plm__trace_add_event(trace, &event));
 }
 
 /* 20 steps of a program that is not PyTorch: one line keeps a MiB of each step, another gives its
@@ -304,14 +305,14 @@ static void a_log_of_another_program_is_diagnosed_by_the_same_code(void **state)
     plm_trace *trace = NULL;
     uint32_t kept, used;
     int32_t keeper, user;
-    assert_ok(plm_trace_create(&trace));
-    assert_ok(plm_trace_intern(trace, "losses.append main.c:7", &kept));
-    assert_ok(plm_trace_intern(trace, "forward main.c:5", &used));
+    assert_ok(plm__trace_create(&trace));
+    assert_ok(plm__trace_intern(trace, "losses.append main.c:7", &kept));
+    assert_ok(plm__trace_intern(trace, "forward main.c:5", &used));
     plm_owner owner = {.role = -1, .dtype = -1, .frames = PLM_TRACE_NO_FRAMES};
     owner.op = kept;
-    assert_ok(plm_trace_add_owner(trace, &owner, &keeper));
+    assert_ok(plm__trace_add_owner(trace, &owner, &keeper));
     owner.op = used;
-    assert_ok(plm_trace_add_owner(trace, &owner, &user));
+    assert_ok(plm__trace_add_owner(trace, &owner, &user));
     for (int64_t step = 0; step < 20; step++) {
         add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step, user);
         add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step + 1, user);

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "device/cpu/cpu.h"
 #include "device/cpu/cpu_internal.h"
 #include "device/cpu/kernel/attention_shape.h"
 #include "device/cpu/kernel/attention_tile.h"

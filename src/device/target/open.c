@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "device/device.h"
+#include "device/cpu/cpu.h"
 
 typedef plm_status open_kind(int32_t index, int32_t threads, size_t cap_bytes, plm_device **device);
 

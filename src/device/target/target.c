@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/host.h"
+#include "device/cpu/cpu.h"
 #include "device/target/cuda_workspace.h"
 #include "plimsoll/device_profile.h"
 
