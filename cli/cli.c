@@ -24,6 +24,15 @@ static const int exit_statuses[PLM_STATUS_COUNT] = {
     [PLM_ERROR_STATE] = CLI_FAILED,
 };
 
+const char *const cli_hints[PLM_HINT_COUNT] = {
+    [PLM_HINT_OPTIMIZER] = "--optimizer", [PLM_HINT_ATTENTION] = "--attention",
+    [PLM_HINT_RECOMPUTE] = "--recompute", [PLM_HINT_PRECISION] = "--precision",
+    [PLM_HINT_GRADIENT] = "--gradient",   [PLM_HINT_UPDATE] = "--update",
+    [PLM_HINT_BATCH] = "--batch",         [PLM_HINT_SEQUENCE] = "--seq",
+    [PLM_HINT_ROWS] = "--rows",           [PLM_HINT_CAPACITY] = "--capacity",
+    [PLM_HINT_CLIP_NOTHING] = "--clip 0", [PLM_HINT_OTHER_TEXT] = "--other-text",
+};
+
 /* Whether the system said no to a path, which whoever gave it can mend. Else the machine failed: a
  * full disk, one that only reads, no descriptor left. */
 static bool is_wrong_path(int system_error)
@@ -76,7 +85,7 @@ static bool colour_is_welcome(void)
 
 plm_report_style cli_style(int64_t rows)
 {
-    plm_report_style style = {.rows = rows};
+    plm_report_style style = {.rows = rows, .hints = cli_hints};
     struct winsize window;
     if (!isatty(STDOUT_FILENO))
         return style;
@@ -98,7 +107,8 @@ int cli_finish(plm_status status)
         return CLI_DONE;
     plm_error error;
     plm_error_get(&error);
-    cli_wrong("%s", error.message[0] ? error.message : plm_status_text(status));
+    cli_wrong("%s%s%s", error.message[0] ? error.message : plm_status_text(status),
+              error.hint ? ": " : "", error.hint ? cli_hints[error.hint] : "");
     if (error.system_error != 0 && !is_wrong_path(error.system_error))
         return CLI_FAILED;
     return (unsigned)status < PLM_STATUS_COUNT ? exit_statuses[status] : CLI_FAILED;

@@ -96,6 +96,9 @@ plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
 plm_status cli_profile(const char *given, plm_device_profile *rates,
                        const plm_device_profile **profile);
 
+/* What this program calls the hints of the library, by plm_hint. */
+extern const char *const cli_hints[PLM_HINT_COUNT];
+
 /* The last part of a path. */
 const char *cli_file_name(const char *path);
 

@@ -47,7 +47,7 @@ static const plm_syntax syntax = {
 static plm_status print_advice(const plm_advice *advice, const char *model, bool json)
 {
     char *text = NULL;
-    plm_status status = json ? plm_report_advice_json(advice, model, &text)
+    plm_status status = json ? plm_report_advice_json(advice, model, cli_hints, &text)
                              : plm_report_advice_text(advice, model, cli_style(0), &text);
     if (status == PLM_OK)
         printf("%s%s", text, json ? "\n" : "");

@@ -13,14 +13,21 @@
 extern "C" {
 #endif
 
-enum { PLM_ALTERNATIVES_MAX = 16, PLM_ALTERNATIVE_TEXT = 64, PLM_ALTERNATIVE_OPTIONS = 160 };
+enum { PLM_ALTERNATIVES_MAX = 16, PLM_ALTERNATIVE_TEXT = 64, PLM_CHANGES_MAX = 8 };
+
+/* A choice that is to have another value than it had: update, "early". */
+typedef struct plm_change {
+    plm_hint choice;
+    char value[24];
+} plm_change;
 
 /* One choice made otherwise, the rest as in the chosen strategy. */
 typedef struct plm_alternative {
     char what[PLM_ALTERNATIVE_TEXT]; /* "no recompute", "micro-batch 8" */
-    /* of a treatment where nothing fits: what to add to plimsoll's line, "--update early"; "" where
-     * something is to be left out of it instead */
-    char options[PLM_ALTERNATIVE_OPTIONS];
+    /* of a treatment where nothing fits: how the job and the strategy would have to differ; none
+     * where a choice is to be left open instead */
+    plm_change changes[PLM_CHANGES_MAX];
+    int change_count;
     plm_plan_summary plan; /* for a treatment, the smallest plan with it */
     bool fits;
 } plm_alternative;

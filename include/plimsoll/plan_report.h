@@ -57,12 +57,13 @@ PLM_MUST_USE plm_status plm_report_profile_json(const plm_profile *profile, cons
 /*
  * *text = the advice as a page: the strategy, what it costs, what was turned down and what that
  * would have cost; when nothing fits, the smallest budget and what would help. *line = the same as
- * JSON on one line. Owned by the caller. PLM_ERROR_HOST_MEMORY.
+ * JSON on one line; its changes are told in the words of `hints`, by plm_hint (NULL: the map's).
+ * Owned by the caller. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
                                                plm_report_style style, char **text);
 PLM_MUST_USE plm_status plm_report_advice_json(const plm_advice *advice, const char *model,
-                                               char **line);
+                                               const char *const *hints, char **line);
 
 /* *text = a growth curve as a chart with its parts in words; *line = the same as JSON on one line.
  * Owned by the caller. PLM_ERROR_HOST_MEMORY. */

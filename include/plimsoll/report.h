@@ -26,6 +26,7 @@ typedef struct plm_report_style {
     bool colour;     /* bold and dim by escape sequences: the caller has seen a terminal */
     int32_t columns; /* width to write for, raised to PLM_REPORT_COLUMNS_MIN; 0: the default */
     int64_t rows;    /* rows of the table of live blocks, the rest in one line; 0: the default */
+    const char *const *hints; /* the program's words, by plm_hint; NULL: those of the map */
 } plm_report_style;
 
 #ifdef __cplusplus

@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plimsoll/hint.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -74,6 +76,7 @@ typedef struct plm_error {
         oom;          /* filled for PLM_ERROR_HOST_MEMORY, _DEVICE_MEMORY and _BUDGET, else zero */
     int system_error; /* errno of the call to the system that failed, 0 when none did: says whether
                          a path is wrong (ENOENT, EACCES) or the machine fails (ENOSPC, EIO) */
+    plm_hint hint;    /* what would help, for the program to put in its words */
     const char *file; /* where it was found, debug builds only, else NULL */
     int line;
 } plm_error;

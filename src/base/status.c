@@ -75,6 +75,12 @@ void plm__fail_system(int error)
     last_error.system_error = error;
 }
 
+plm_status plm__fail_hint(plm_hint hint)
+{
+    last_error.hint = hint;
+    return last_error.status;
+}
+
 void plm__bug_at(const char *file, int line, const char *format, ...)
 {
     va_list arguments;

@@ -26,6 +26,9 @@ void plm__fail_oom(const plm_oom_record *oom);
 /* Adds the errno of the system's call that failed to that record. */
 void plm__fail_system(int error);
 
+/* Adds what would help, likewise. Evaluates to the record's status. */
+plm_status plm__fail_hint(plm_hint hint);
+
 /* Reports a broken invariant of ours on standard error in one line and aborts. */
 void plm__bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF(3, 4) PLM_NORETURN;
 

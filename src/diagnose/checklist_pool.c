@@ -82,8 +82,8 @@ static plm_status answer_no(const plm_facts *facts, plm_checklist_item *check)
     check->answer = PLM_ANSWER_NO;
     if (best.reserved_peak_bytes >= recorded) {
         snprintf(check->action, sizeof check->action,
-                 "none of three settings that often help reserves less; plimsoll replay --sweep "
-                 "tries all");
+                 "none of three settings that often help reserves less; a sweep of plimsoll "
+                 "replay tries all");
         return PLM_OK;
     }
     check->gain_bytes = recorded - best.reserved_peak_bytes;

@@ -272,12 +272,13 @@ static plm_status remedy_fragmentation(const plm_findings *findings, plm_failure
     wanted = (plm_replay_case){.policy = PLM_REPLAY_MAPPED, .capacity_bytes = bytes};
     PLM_TRY_DONE(plm_replay_run(findings->device, &wanted, &best));
     if (best.oom == 0)
-        snprintf(failure->remedy, sizeof failure->remedy,
-                 "%s; pages that move (--policy mapped) serve it within %s, reserved memory peaks "
-                 "at %s",
-                 same.oom > 0 ? "none of PyTorch's settings that were replayed serves it"
-                              : "free the blocks that pin the segments, or allocate them first",
-                 limit, plm_size_format(best.reserved_peak_bytes, peak));
+        snprintf(
+            failure->remedy, sizeof failure->remedy,
+            "%s; pages that move (the policy mapped) serve it within %s, reserved memory peaks "
+            "at %s",
+            same.oom > 0 ? "none of PyTorch's settings that were replayed serves it"
+                         : "free the blocks that pin the segments, or allocate them first",
+            limit, plm_size_format(best.reserved_peak_bytes, peak));
 done:
     plm__text_fini(&recorded);
     return status;

@@ -382,7 +382,7 @@ static const char *const remedies[PLM_VERDICT_COUNT] = {
         "Reduce the need, not the cache: plimsoll bill shows what a model of this shape takes and "
         "what each treatment would save.",
     [PLM_VERDICT_FRAGMENTATION] =
-        "Measure before setting anything: plimsoll replay FILE --sweep runs the recorded requests "
+        "Measure before setting anything: a sweep of plimsoll replay runs the recorded requests "
         "through every allocator setting and says what each would have reserved.",
     [PLM_VERDICT_LIBRARY] =
         "Leave room beside PyTorch: what it keeps cached is not there for cuBLAS, cuDNN and NCCL. "

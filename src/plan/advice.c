@@ -160,40 +160,41 @@ static plm_status add_precision(const request *r)
 
 /* ---- when nothing fits --------------------------------------------------------------------- */
 
-/* One more option, where the changed line has another value than the line that was given. */
-static void add_option(char *options, bool other, const char *name, const char *value)
+/* One more change, where a choice has another value than the job or strategy that was given. */
+static void add_change(plm_alternative *other, bool differs, plm_hint choice, const char *value)
 {
-    size_t used = strlen(options);
-    if (other)
-        snprintf(options + used, PLM_ALTERNATIVE_OPTIONS - used, "%s--%s %s", used ? " " : "", name,
-                 value);
+    if (!differs)
+        return;
+    PLM_BUG_IF(other->change_count == PLM_CHANGES_MAX, "more changes than choices");
+    plm_change *change = &other->changes[other->change_count++];
+    change->choice = choice;
+    snprintf(change->value, sizeof change->value, "%s", value);
 }
 
-static void add_number(char *options, int64_t before, const char *name, int64_t now)
+static void add_number(plm_alternative *other, int64_t before, plm_hint choice, int64_t now)
 {
     char value[24];
     snprintf(value, sizeof value, "%" PRId64, now);
-    add_option(options, now != before, name, value);
+    add_change(other, now != before, choice, value);
 }
 
-/* What was changed, as a person would type it. Micro-batch and chunks are the plan's to choose when
- * no option names them. */
-static void tell_options(const request *r, const plm_job *job, const plm_strategy *strategy,
-                         char *options)
+/* Micro-batch and chunks are the plan's to choose where nothing names them. */
+static void tell_changes(const request *r, const plm_job *job, const plm_strategy *strategy,
+                         plm_alternative *other)
 {
     const plm_strategy *before = r->open;
-    add_option(options, job->optimizer != r->job->optimizer, "optimizer",
+    add_change(other, job->optimizer != r->job->optimizer, PLM_HINT_OPTIMIZER,
                plm_optimizer_text(job->optimizer));
-    add_option(options, strategy->attention != before->attention, "attention",
+    add_change(other, strategy->attention != before->attention, PLM_HINT_ATTENTION,
                plm_attention_text(strategy->attention));
-    add_option(options, strategy->recompute != before->recompute, "recompute", "auto");
-    add_option(options, strategy->precision != before->precision, "precision",
+    add_change(other, strategy->recompute != before->recompute, PLM_HINT_RECOMPUTE, "auto");
+    add_change(other, strategy->precision != before->precision, PLM_HINT_PRECISION,
                plm_dtype_text(strategy->precision));
-    add_option(options, strategy->gradient != before->gradient, "gradient",
+    add_change(other, strategy->gradient != before->gradient, PLM_HINT_GRADIENT,
                plm_dtype_text(strategy->gradient));
-    add_option(options, strategy->update != before->update, "update", "early");
-    add_number(options, r->job->batch, "batch", job->batch);
-    add_number(options, r->job->sequence, "seq", job->sequence);
+    add_change(other, strategy->update != before->update, PLM_HINT_UPDATE, "early");
+    add_number(other, r->job->batch, PLM_HINT_BATCH, job->batch);
+    add_number(other, r->job->sequence, PLM_HINT_SEQUENCE, job->sequence);
 }
 
 /* The smallest plan of a changed job or strategy; kept when it is smaller than what there is. */
@@ -210,8 +211,7 @@ static plm_status add_treatment(const request *r, const char *what, const plm_jo
         goto done;
     PLM_TRY_DONE(plm__search_plan(search, smallest, &plan));
     add_plan(r, what, plan);
-    tell_options(r, job, strategy,
-                 r->advice->alternatives[r->advice->alternative_count - 1].options);
+    tell_changes(r, job, strategy, &r->advice->alternatives[r->advice->alternative_count - 1]);
 done:
     plm_plan_destroy(plan);
     plm__search_destroy(search);

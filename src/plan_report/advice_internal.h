@@ -11,7 +11,8 @@
  * what the reader can subtract is left out. */
 void plm__advice_add_table(plm_page *page, const plm_advice *advice);
 
-/* An array under `key`. */
-void plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice);
+/* An array under `key`, its changes in the words of `hints`. */
+void plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice,
+                       const char *const *hints);
 
 #endif

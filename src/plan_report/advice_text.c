@@ -22,7 +22,7 @@ static void add_row(plm_table *table, const char *what, const char *format, ...)
     plm__table_cell(table, "%s", text);
 }
 
-static void add_figures(const plm_advice *advice, plm_table *table)
+static void add_figures(const plm_page *page, const plm_advice *advice, plm_table *table)
 {
     const plm_plan_summary *plan = &advice->plan;
     char peak[PLM_SIZE_TEXT], other[PLM_SIZE_TEXT], overhead[PLM_SIZE_TEXT];
@@ -42,7 +42,8 @@ static void add_figures(const plm_advice *advice, plm_table *table)
                 plan->step_seconds,
                 (double)plan->batch * (double)plan->sequence / plan->step_seconds, advice->rates);
     else
-        add_row(table, "step time", "relative; plimsoll profile --calibrate measures this machine");
+        add_row(table, "step time", "relative; %s measures this machine",
+                plm__hint_text(page->hints, PLM_HINT_CALIBRATE));
     add_row(table, "smallest budget", "%s (%zu bytes)",
             plm_size_format(advice->smallest_budget_bytes, peak), advice->smallest_budget_bytes);
 }
@@ -68,7 +69,7 @@ static void add_strategy(plm_page *page, const plm_advice *advice)
         add_row(&table, "MLP", "in %lld chunks", (long long)s->mlp_chunks);
     add_row(&table, "attention", "%s", plm_attention_text(s->attention));
     add_row(&table, "precision", "%s", plm_dtype_text(s->precision));
-    add_figures(advice, &table);
+    add_figures(page, advice, &table);
     plm__page_table(page, &table);
     plm__page_gap(page);
 }
@@ -138,15 +139,25 @@ void plm__advice_add_table(plm_page *page, const plm_advice *advice)
     plm__page_gap(page);
 }
 
-/* The treatments that fit, as options; what changes the training least comes first. */
+/* "--update early --batch 1": the changes in the program's words. */
+static void add_changes(plm_text *out, const plm_alternative *other, const char *const *hints)
+{
+    for (int i = 0; i < other->change_count; i++)
+        plm__text_add(out, "%s%s %s", i ? " " : "", plm__hint_text(hints, other->changes[i].choice),
+                      other->changes[i].value);
+}
+
+/* The treatments that fit, as a reader would ask for each; what changes the training least comes
+ * first. */
 static void add_what_to_type(plm_page *page, const plm_advice *advice)
 {
     plm_text words = {0};
     for (int i = advice->alternative_count - 1; i >= 0; i--) {
         const plm_alternative *other = &advice->alternatives[i];
-        if (other->fits && *other->options)
-            plm__text_add(&words, "%s%s", words.count ? ", or " : "to make it fit, add ",
-                          other->options);
+        if (!other->fits || other->change_count == 0)
+            continue;
+        plm__text_add(&words, words.count ? ", or " : "to make it fit, add ");
+        add_changes(&words, other, page->hints);
     }
     if (words.count > 0)
         plm__text_add(&words, "\n");
@@ -224,12 +235,17 @@ static void write_seconds(plm_json_writer *json, const char *key, const plm_advi
 }
 
 static void write_other(plm_json_writer *json, const plm_advice *advice,
-                        const plm_alternative *other)
+                        const plm_alternative *other, const char *const *hints)
 {
     plm__json_begin_object(json, NULL);
     plm__json_text(json, "what", other->what);
-    if (*other->options)
-        plm__json_text(json, "options", other->options);
+    if (other->change_count > 0) {
+        plm_text options = {0};
+        add_changes(&options, other, hints);
+        plm__json_text(json, "options", options.items);
+        json->failed |= options.status != PLM_OK;
+        plm__text_fini(&options);
+    }
     plm__json_bytes(json, "peak_bytes", other->plan.peak_bytes);
     write_seconds(json, "step_seconds", advice, other->plan.step_seconds);
     plm__json_real(json, "relative_time", relative_time(advice, other));
@@ -238,15 +254,17 @@ static void write_other(plm_json_writer *json, const plm_advice *advice,
     plm__json_end(json);
 }
 
-void plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice)
+void plm__advice_write(plm_json_writer *json, const char *key, const plm_advice *advice,
+                       const char *const *hints)
 {
     plm__json_begin_array(json, key);
     for (int i = 0; i < advice->alternative_count; i++)
-        write_other(json, advice, &advice->alternatives[i]);
+        write_other(json, advice, &advice->alternatives[i], hints);
     plm__json_end(json);
 }
 
-plm_status plm_report_advice_json(const plm_advice *advice, const char *model, char **line)
+plm_status plm_report_advice_json(const plm_advice *advice, const char *model,
+                                  const char *const *hints, char **line)
 {
     const plm_plan_summary *plan = &advice->plan;
     plm_json_writer json = {0};
@@ -260,7 +278,7 @@ plm_status plm_report_advice_json(const plm_advice *advice, const char *model, c
     plm__json_bytes(&json, "budget_bytes", advice->budget_bytes);
     plm__json_bytes(&json, "smallest_budget_bytes", advice->smallest_budget_bytes);
     plm__strategy_json(&json, "strategy", &plan->strategy);
-    plm__advice_write(&json, advice->fits ? "alternatives" : "treatments", advice);
+    plm__advice_write(&json, advice->fits ? "alternatives" : "treatments", advice, hints);
     plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

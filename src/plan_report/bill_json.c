@@ -128,7 +128,7 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
     plm__json_text(&json, "verdict", verdict.items);
     if (bill->treatments) {
         plm_checklist list;
-        plm__advice_write(&json, "treatments", bill->treatments);
+        plm__advice_write(&json, "treatments", bill->treatments, NULL);
         plm__bill_checklist(bill, &rows, &list);
         plm__checklist_json(&json, &list);
     }

@@ -361,8 +361,7 @@ static void add_times(picture *p)
 static void add_time_chart(picture *p)
 {
     if (!(p->time.most > 0)) {
-        add_text(p, 24, TIME_TOP + 8, "",
-                 "no times: plimsoll profile --calibrate measures this machine's rates");
+        add_text(p, 24, TIME_TOP + 8, "", "no times: the rates of this machine were not measured");
         return;
     }
     add_text(p, 24, TIME_TOP - 16, "name", "time of an update");

@@ -180,8 +180,9 @@ static void end_table(profile_page *page, plm_table *table, int64_t count)
     plm__page_table(&page->to, table);
     plm__page_gap(&page->to);
     if (count > page->to.rows)
-        plm__text_add(&page->to.text, "  and %lld more; --rows shows them\n\n",
-                      (long long)(count - page->to.rows));
+        plm__text_add(&page->to.text, "  and %lld more; %s shows them\n\n",
+                      (long long)(count - page->to.rows),
+                      plm__hint_text(page->to.hints, PLM_HINT_ROWS));
 }
 
 static void add_operations(profile_page *page, const plm__profile_sums *sums)

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "plimsoll/doctor.h"
 #include "plimsoll/size.h"
-#include "report/table.h"
+#include "report/terminal.h"
 #include "report/wrap.h"
 
 enum { INDENT = 2 };
@@ -44,11 +44,6 @@ static void add_place(plm_text *out, int32_t rank, int32_t device)
         plm__text_add(out, "no rank named");
 }
 
-static void add_heading(plm_text *out, bool colour, const char *text)
-{
-    plm__text_add(out, "%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
-}
-
 static void add_sources(plm_text *out, const plm_oom_report *report)
 {
     if (report->message_count < 2)
@@ -65,29 +60,30 @@ static void add_sources(plm_text *out, const plm_oom_report *report)
     plm__text_add(out, "\n");
 }
 
-static plm_status add_figures(plm_text *out, const plm_oom_report *report, bool colour)
+static void add_figures(plm_page *page, const plm_oom_report *report)
 {
     static const plm_table_column columns[] = {{.title = NULL}, {.right = true}};
     plm_table table;
-    char text[PLM_SIZE_TEXT];
+    bool any = false;
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int kind = 0; kind < PLM_OOM_FIGURE_COUNT; kind++) {
         const plm_oom_figure *figure = &report->message.figures[kind];
         if (!figure->known)
             continue;
+        any = true;
         plm__table_row(&table, PLM_TABLE_PLAIN);
         plm__table_cell(&table, "%s", figures[kind].text);
-        plm__table_cell(&table, "%s",
-                        figure->bytes == SIZE_MAX ? "no end"
-                                                  : plm_size_format(figure->bytes, text));
+        if (figure->bytes == SIZE_MAX)
+            plm__table_cell(&table, "no end");
+        else
+            plm__page_size_cell(&table, figure->bytes);
     }
-    plm_status status =
-        plm__table_render(&table, (plm_table_style){.colour = colour, .indent_cells = INDENT}, out);
-    plm__table_fini(&table);
-    return status;
+    plm__page_table(page, &table);
+    if (any)
+        plm__page_gap(page);
 }
 
-static void add_findings(plm_text *out, const plm_oom_report *report, plm_report_style style)
+static void add_findings(plm_page *page, const plm_oom_report *report)
 {
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++) {
         bool any = false;
@@ -95,14 +91,14 @@ static void add_findings(plm_text *out, const plm_oom_report *report, plm_report
             if ((int)report->findings[i].kind != kind)
                 continue;
             if (!any) {
-                plm__text_add(out, "\n");
-                add_heading(out, style.colour, kinds[kind].heading);
+                plm__page_gap(page);
+                plm__page_heading(page, "%s", kinds[kind].heading);
             }
             any = true;
-            int64_t before = out->count;
-            plm__text_wrap(out, report->findings[i].text, style.columns, 2 * INDENT);
-            if (out->status == PLM_OK)
-                out->items[before + INDENT] = '-';
+            int64_t before = page->text.count;
+            plm__text_wrap(&page->text, report->findings[i].text, page->columns, 2 * INDENT);
+            if (page->text.status == PLM_OK)
+                page->text.items[before + INDENT] = '-';
         }
     }
 }
@@ -110,34 +106,22 @@ static void add_findings(plm_text *out, const plm_oom_report *report, plm_report
 plm_status plm_oom_report_text(const plm_oom_report *report, plm_report_style style, char **text)
 {
     const plm_oom_message *message = &report->message;
-    plm_text out = {0};
-    plm_status status;
-    if (style.columns == 0)
-        style.columns = PLM_REPORT_COLUMNS_DEFAULT;
-    if (style.columns < PLM_REPORT_COLUMNS_MIN)
-        style.columns = PLM_REPORT_COLUMNS_MIN;
-    add_sources(&out, report);
-    if (message->rank >= 0 || message->device >= 0)
-        add_place(&out, message->rank, message->device);
-    plm__text_add(&out, "%sline %lld: %s%s%s\n\n",
-                  message->rank >= 0 || message->device >= 0 ? ", " : "", (long long)message->line,
-                  message->backend, message->backend[0] ? ", " : "", forms[message->form].text);
-    int64_t before = out.count;
-    PLM_TRY_DONE(add_figures(&out, report, style.colour));
-    if (out.count > before)
-        plm__text_add(&out, "\n");
-    add_heading(&out, style.colour, "Verdict");
-    plm__text_add(&out, "  %s%s\n", plm_verdict_title(report->verdict),
+    plm_page page = plm__page_begin(style);
+    bool placed = message->rank >= 0 || message->device >= 0;
+    add_sources(&page.text, report);
+    if (placed)
+        add_place(&page.text, message->rank, message->device);
+    plm__text_add(&page.text, "%sline %lld: %s%s%s\n\n", placed ? ", " : "",
+                  (long long)message->line, message->backend, message->backend[0] ? ", " : "",
+                  forms[message->form].text);
+    add_figures(&page, report);
+    plm__page_heading(&page, "Verdict");
+    plm__text_add(&page.text, "  %s%s\n", plm_verdict_title(report->verdict),
                   report->verdict == PLM_VERDICT_UNKNOWN ? ""
                   : report->proven                       ? " (proven by the figures)"
                                                          : " (possible, not proven)");
-    add_findings(&out, report, style);
-    PLM_TRY_DONE(plm__text_status(&out));
-    *text = out.items;
-    return PLM_OK;
-done:
-    plm__text_fini(&out);
-    return status;
+    add_findings(&page, report);
+    return plm__page_end(&page, text);
 }
 
 /* A number, or null below 0. */

@@ -191,7 +191,8 @@ static void add_failure(plm_page *page, const plm_findings *findings, const plm_
     if (failure->wants_capacity)
         plm__page_say(page, PARAGRAPH,
                       "The device's capacity is not in the file and would make this surer: "
-                      "--capacity, or the record beside it.");
+                      "%s, or the record beside it.",
+                      plm__hint_text(page->hints, PLM_HINT_CAPACITY));
     if (failure->remedy[0])
         plm__page_say(page, PARAGRAPH, "What helps: %s.", failure->remedy);
     plm__page_gap(page);

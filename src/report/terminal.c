@@ -18,7 +18,18 @@ plm_page plm__page_begin(plm_report_style style)
         .table = {.colour = style.colour, .indent_cells = INDENT},
         .columns = columns > PLM_REPORT_COLUMNS_MIN ? columns : PLM_REPORT_COLUMNS_MIN,
         .rows = style.rows > 0 ? style.rows : PLM_REPORT_ROWS_DEFAULT,
+        .hints = style.hints,
     };
+}
+
+const char *plm__hint_text(const char *const *hints, plm_hint hint)
+{
+    static const char *const words[] = {
+#define HINT_ROW(name, words) words,
+        PLM_HINT_MAP(HINT_ROW)
+#undef HINT_ROW
+    };
+    return hints && hints[hint] ? hints[hint] : words[hint];
 }
 
 void plm__page_heading(plm_page *page, const char *format, ...)

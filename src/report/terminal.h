@@ -11,10 +11,14 @@ typedef struct plm_page {
     plm_table_style table;
     int64_t columns;
     int64_t rows; /* of its tables */
+    const char *const *hints;
 } plm_page;
 
 /* An empty page in this style, its defaults filled in. */
 plm_page plm__page_begin(plm_report_style style);
+
+/* What a program with these words (NULL: none) calls a hint. */
+const char *plm__hint_text(const char *const *hints, plm_hint hint);
 
 /* A line in bold. */
 void plm__page_heading(plm_page *page, const char *format, ...) PLM_PRINTF(2, 3);

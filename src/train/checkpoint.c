@@ -267,11 +267,13 @@ static plm_status check_tensors(const char *path, const plm_safetensors *file,
 /* Of the text that the checkpoint learnt from; older ones do not name it. */
 static plm_status check_text(const char *path, const char *wanted, const char *found)
 {
-    PLM_FAIL_IF(found && strcmp(wanted, found) != 0, PLM_ERROR_ARGUMENT,
-                "%s has learnt from another text than --data names: wanted '%s', found '%s'; add "
-                "--other-text to go on with this one",
-                path, wanted, found);
-    return PLM_OK;
+    if (!found || strcmp(wanted, found) == 0)
+        return PLM_OK;
+    (void)plm_fail(PLM_ERROR_ARGUMENT,
+                   "%s has learnt from another text than the one at hand: wanted '%s', found '%s'; "
+                   "to go on with this one, say that another text is meant",
+                   path, wanted, found);
+    return plm__fail_hint(PLM_HINT_OTHER_TEXT);
 }
 
 static bool read_counters(const char *text, int64_t *step, plm_session_counters *counters)

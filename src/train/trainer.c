@@ -47,6 +47,18 @@ static bool is_rate(float number)
     return number >= 0 && isfinite(number);
 }
 
+/* Early updates never see the norm of all gradients. */
+static plm_status check_clipping(const plm_train_settings *s)
+{
+    if (s->strategy.update != PLM_UPDATE_EARLY || !(s->hyper.clip_norm > 0))
+        return PLM_OK;
+    (void)plm_fail(PLM_ERROR_ARGUMENT,
+                   "early updates never see the norm of all gradients and cannot clip at %g; turn "
+                   "clipping off, or update late",
+                   (double)s->hyper.clip_norm);
+    return plm__fail_hint(PLM_HINT_CLIP_NOTHING);
+}
+
 static plm_status check_settings(const plm_train_settings *s)
 {
     PLM_FAIL_IF(s->batch < 1 || s->batch > PLM_BATCH_MAX, PLM_ERROR_ARGUMENT,
@@ -62,11 +74,7 @@ static plm_status check_settings(const plm_train_settings *s)
     PLM_FAIL_IF(!is_rate(s->hyper.clip_norm) || !is_rate(s->hyper.weight_decay), PLM_ERROR_ARGUMENT,
                 "wanted clipping and weight decay of 0 or more, found %g and %g",
                 (double)s->hyper.clip_norm, (double)s->hyper.weight_decay);
-    PLM_FAIL_IF(s->strategy.update == PLM_UPDATE_EARLY && s->hyper.clip_norm > 0,
-                PLM_ERROR_ARGUMENT,
-                "early updates never see the norm of all gradients and cannot clip at %g; add "
-                "--clip 0, or update late",
-                (double)s->hyper.clip_norm);
+    PLM_TRY(check_clipping(s));
     PLM_FAIL_IF(s->out_folder && s->keep < 1, PLM_ERROR_ARGUMENT,
                 "wanted at least 1 checkpoint kept, found %" PRId64, s->keep);
     PLM_FAIL_IF(!(s->hyper.momentum >= 0 && s->hyper.momentum < 1), PLM_ERROR_ARGUMENT,

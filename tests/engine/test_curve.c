@@ -323,7 +323,7 @@ static plm_status advise(void *context)
     if (status == PLM_OK)
         status = plm_report_advice_text(advice, "small", (plm_report_style){0}, &text);
     if (status == PLM_OK)
-        status = plm_report_advice_json(advice, "small", &line);
+        status = plm_report_advice_json(advice, "small", NULL, &line);
     plm_free(text);
     plm_free(line);
     plm_advice_destroy(advice);
@@ -387,9 +387,43 @@ static void advice_for_eighty_columns_stays_within_them(void **state)
     }
 }
 
+/* The library has no options: what a program calls a change is put in by the program. */
+static void changes_and_hints_are_told_in_the_programs_words_or_in_plain_ones(void **state)
+{
+    (void)state;
+    static const char *const hints[PLM_HINT_COUNT] = {
+        [PLM_HINT_UPDATE] = "-u", [PLM_HINT_CALIBRATE] = "make rates"};
+    plm_advice advice = {
+        .budget_bytes = 2,
+        .smallest_budget_bytes = 3,
+        .plan = {.batch = 1, .step_cost = 1, .strategy = {.micro_batch = 1}},
+        .alternatives = {{.what = "early",
+                          .changes = {{PLM_HINT_UPDATE, "early"}, {PLM_HINT_BATCH, "1"}},
+                          .change_count = 2,
+                          .fits = true}},
+        .alternative_count = 1};
+    static const char *const told[][3] = {
+        {"add update early batch 1", "calibrating measures",
+         "\"options\":\"update early batch 1\""},
+        {"add -u early batch 1", "make rates measures", "\"options\":\"-u early batch 1\""}};
+    for (int with = 0; with < 2; with++) {
+        char *text = NULL, *line = NULL;
+        const char *const *words = with ? hints : NULL;
+        assert_ok(plm_report_advice_text(&advice, "m", (plm_report_style){.hints = words}, &text));
+        assert_ok(plm_report_advice_json(&advice, "m", words, &line));
+        assert_non_null(strstr(text, told[with][0]));
+        assert_non_null(strstr(text, told[with][1]));
+        assert_non_null(strstr(line, told[with][2]));
+        assert_null(strstr(text, "--"));
+        plm_free(text);
+        plm_free(line);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_and_hints_are_told_in_the_programs_words_or_in_plain_ones),
         cmocka_unit_test(memory_grows_in_proportion_to_the_batch),
         cmocka_unit_test(plain_attention_grows_with_the_square_and_fused_does_not),
         cmocka_unit_test(the_largest_that_fits_fits_and_one_more_does_not),

@@ -495,6 +495,23 @@ static void creating_a_trainer_survives_the_failure_of_every_allocation(void **s
     unlink(file.path);
 }
 
+static void a_refusal_names_its_hint_and_no_option(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_error error;
+    text_write_repeats(&file);
+    plm_train_settings settings = usual_settings(&file);
+    settings.strategy.update = PLM_UPDATE_EARLY;
+    assert_int_equal(create(&settings), PLM_ERROR_ARGUMENT);
+    plm_error_get(&error);
+    assert_int_equal(error.hint, PLM_HINT_CLIP_NOTHING);
+    assert_null(strstr(error.message, "--"));
+    settings.hyper.clip_norm = 0;
+    assert_ok(create(&settings));
+    unlink(file.path);
+}
+
 static bool cut_the_text(const plm_train_progress *progress, void *user)
 {
     const text_file *file = user;
@@ -522,6 +539,7 @@ static void a_text_that_is_cut_short_under_a_run_ends_it_with_a_message(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refusal_names_its_hint_and_no_option),
         cmocka_unit_test(a_masked_model_learns_to_tell_a_letter_from_those_around_it),
         cmocka_unit_test(evaluations_of_masked_models_hide_the_same_tokens_in_every_run),
         cmocka_unit_test(the_losses_of_a_masked_run_do_not_depend_on_the_budget),
