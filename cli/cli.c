@@ -57,30 +57,10 @@ int cli_wrong(const char *format, ...)
     return CLI_WRONG;
 }
 
-/* What the environment says of the terminal, read as an options table without a line. */
-typedef struct surroundings {
-    const char *no_colour; /* NULL: not set, or empty */
-    const char *terminal;
-} surroundings;
-
 static bool colour_is_welcome(void)
 {
-    static const plm_option table[] = {
-        {.name = "no-color",
-         .kind = PLM_OPTION_TEXT,
-         .offset = offsetof(surroundings, no_colour),
-         .environment = "NO_COLOR"},
-        {.name = "term",
-         .kind = PLM_OPTION_TEXT,
-         .offset = offsetof(surroundings, terminal),
-         .environment = "TERM"},
-    };
-    static const plm_syntax syntax = {.command = "plimsoll", .options = table, .option_count = 2};
-    surroundings found;
-    plm_operands operands;
-    char *const argv[] = {NULL};
-    return plm_options_parse(&syntax, 1, argv, &found, &operands) == PLM_OK && !found.no_colour &&
-           found.terminal && strcmp(found.terminal, "dumb") != 0;
+    const char *terminal = plm_environment("TERM");
+    return !plm_environment("NO_COLOR") && terminal && strcmp(terminal, "dumb") != 0;
 }
 
 plm_report_style cli_style(int64_t rows)
@@ -112,6 +92,14 @@ int cli_finish(plm_status status)
     if (error.system_error != 0 && !is_wrong_path(error.system_error))
         return CLI_FAILED;
     return (unsigned)status < PLM_STATUS_COUNT ? exit_statuses[status] : CLI_FAILED;
+}
+
+plm_status cli_print(plm_status status, char *text, bool json)
+{
+    if (status == PLM_OK)
+        printf("%s%s", text, json ? "\n" : "");
+    plm_free(text);
+    return status;
 }
 
 /* What a command's help is printed as: plain --help for people, the other forms for pages.c. */

@@ -86,8 +86,9 @@ plm_report_style cli_style(int64_t rows);
 
 enum { CLI_PATH_TEXT = 4096 };
 
-/* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache. */
-plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
+/* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache; false when
+ * the environment names no cache, and the path is in the working folder. */
+bool cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
 
 /*
  * *profile = &*rates, read from `given`, or from where calibration left them; NULL when there is
@@ -95,6 +96,10 @@ plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
  */
 plm_status cli_profile(const char *given, plm_device_profile *rates,
                        const plm_device_profile **profile);
+
+/* Prints what a report wrote, a line of JSON or a page, unless it failed; frees the text. Returns
+ * the status. */
+plm_status cli_print(plm_status status, char *text, bool json);
 
 /* What this program calls the hints of the library, by plm_hint. */
 extern const char *const cli_hints[PLM_HINT_COUNT];

@@ -47,8 +47,5 @@ int cmd_doctor(int argc, char **argv)
     if (status == PLM_OK)
         status = o.json ? plm_oom_report_json(&report, &text)
                         : plm_oom_report_text(&report, cli_style(0), &text);
-    if (status == PLM_OK)
-        printf("%s%s", text, o.json ? "\n" : "");
-    plm_free(text);
-    return cli_finish(status);
+    return cli_finish(cli_print(status, text, o.json));
 }

@@ -124,10 +124,7 @@ static plm_status print_results(const replay_settings *settings, const plm_repla
     char *text = NULL;
     plm_status status = settings->json ? plm_report_replay_json(report, &text)
                                        : plm_report_replay_text(report, cli_style(0), &text);
-    if (status == PLM_OK)
-        printf("%s%s", text, settings->json ? "\n" : "");
-    plm_free(text);
-    return status;
+    return cli_print(status, text, settings->json);
 }
 
 int cmd_replay(int argc, char **argv)

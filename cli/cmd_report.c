@@ -122,10 +122,7 @@ static plm_status print_result(int form, const report_settings *settings, const 
     }
     plm_status status =
         plm_export_json(settings->out, forms[form].name, all->sources, all->count, &line);
-    if (status == PLM_OK)
-        printf("%s\n", line);
-    plm_free(line);
-    return status;
+    return cli_print(status, line, true);
 }
 
 int cmd_report(int argc, char **argv)

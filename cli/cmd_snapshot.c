@@ -151,14 +151,6 @@ static plm_status add_devices(gathered *all, const char *path, int64_t place, si
 
 /* ---- printing ---- */
 
-static plm_status print_text(plm_status status, char *text, bool json)
-{
-    if (status == PLM_OK)
-        printf("%s%s", text, json ? "\n" : "");
-    plm_free(text);
-    return status;
-}
-
 static plm_status print_findings(const gathered *all, const snapshot_settings *settings)
 {
     char *text = NULL;
@@ -171,7 +163,7 @@ static plm_status print_findings(const gathered *all, const snapshot_settings *s
     else
         status = settings->json ? plm_report_snapshot_json(all->ranks, all->count, &text)
                                 : plm_report_snapshot_text(all->ranks, all->count, style, &text);
-    return print_text(status, text, settings->json);
+    return cli_print(status, text, settings->json);
 }
 
 static plm_status print_stats(const char *path, const snapshot_settings *settings, size_t *reserved)
@@ -188,7 +180,7 @@ static plm_status print_stats(const char *path, const snapshot_settings *setting
         int64_t peak = stats.stats[PLM_MEMORY_STAT_RESERVED_BYTES][PLM_MEMORY_POOL_ALL].peak;
         *reserved = peak > 0 ? (size_t)peak : 0;
     }
-    return print_text(status, text, settings->json);
+    return cli_print(status, text, settings->json);
 }
 
 static plm_status print_profile(const char *path, const snapshot_settings *settings,
@@ -205,7 +197,7 @@ static plm_status print_profile(const char *path, const snapshot_settings *setti
                                                                 cli_style(settings->rows), &text);
     }
     plm_torch_profile_destroy(profile);
-    return print_text(status, text, settings->json);
+    return cli_print(status, text, settings->json);
 }
 
 static plm_status print_snapshots(const plm_operands *operands, const snapshot_settings *settings,

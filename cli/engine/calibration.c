@@ -5,64 +5,36 @@
 
 #include "cli.h"
 
-/* The folder of the user's cache, by the XDG base directory specification; "" when the environment
- * names none. */
-static plm_status find_cache(char folder[CLI_PATH_TEXT])
+/* The user's cache is where the XDG base directory specification says. */
+bool cli_cache_path(const char *given, char path[CLI_PATH_TEXT])
 {
-    static const plm_option table[] = {
-        {.name = "cache", .kind = PLM_OPTION_TEXT, .offset = 0, .environment = "XDG_CACHE_HOME"},
-        {.name = "home",
-         .kind = PLM_OPTION_TEXT,
-         .offset = sizeof(const char *),
-         .environment = "HOME"},
-    };
-    static const plm_syntax syntax = {.command = "plimsoll", .options = table, .option_count = 2};
-    const char *found[2];
-    plm_operands operands;
-    char *const argv[] = {NULL};
-    plm_status status = plm_options_parse(&syntax, 1, argv, found, &operands);
-    folder[0] = 0;
-    if (status == PLM_OK && found[0])
-        snprintf(folder, CLI_PATH_TEXT, "%.3000s", found[0]);
-    else if (status == PLM_OK && found[1])
-        snprintf(folder, CLI_PATH_TEXT, "%.3000s/.cache", found[1]);
-    return status;
-}
-
-plm_status cli_cache_path(const char *given, char path[CLI_PATH_TEXT])
-{
-    char folder[CLI_PATH_TEXT];
-    if (given) {
+    const char *cache = plm_environment("XDG_CACHE_HOME"), *home = plm_environment("HOME");
+    if (given)
         snprintf(path, CLI_PATH_TEXT, "%s", given);
-        return PLM_OK;
-    }
-    plm_status status = find_cache(folder);
-    if (status != PLM_OK)
-        return status;
-    snprintf(path, CLI_PATH_TEXT, "%s%.3000s/plimsoll/cpu.json", folder[0] ? "" : ".", folder);
-    return PLM_OK;
+    else if (cache)
+        snprintf(path, CLI_PATH_TEXT, "%.3000s/plimsoll/cpu.json", cache);
+    else
+        snprintf(path, CLI_PATH_TEXT, "%.3000s%s/plimsoll/cpu.json", home ? home : ".",
+                 home ? "/.cache" : "");
+    return given || cache || home;
 }
 
 plm_status cli_profile(const char *given, plm_device_profile *rates,
                        const plm_device_profile **profile)
 {
-    char folder[CLI_PATH_TEXT], path[CLI_PATH_TEXT];
+    char path[CLI_PATH_TEXT];
     *profile = NULL;
-    plm_status status = given ? plm_device_profile_load(given, rates) : find_cache(folder);
-    if (status != PLM_OK)
+    bool named = cli_cache_path(given, path);
+    if (!given && (!named || access(path, F_OK) != 0))
+        return PLM_OK;
+    plm_status status = plm_device_profile_load(path, rates);
+    if (status == PLM_OK)
+        *profile = rates;
+    if (status == PLM_OK || given)
         return status;
-    if (!given) {
-        snprintf(path, sizeof path, "%.3000s/plimsoll/cpu.json", folder);
-        if (!folder[0] || access(path, F_OK) != 0)
-            return PLM_OK;
-        if (plm_device_profile_load(path, rates) != PLM_OK) {
-            fprintf(stderr,
-                    "plimsoll: %s cannot be read and is passed over; plimsoll profile "
-                    "--calibrate writes it again\n",
-                    path);
-            return PLM_OK;
-        }
-    }
-    *profile = rates;
+    fprintf(stderr,
+            "plimsoll: %s cannot be read and is passed over; plimsoll profile --calibrate writes "
+            "it again\n",
+            path);
     return PLM_OK;
 }

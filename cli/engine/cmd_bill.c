@@ -134,11 +134,8 @@ static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments,
         status = settings->choices.json
                      ? plm_report_bill_json(bill, &text)
                      : plm_report_bill_text(bill, cli_style(settings->rows), &text);
-    if (status == PLM_OK)
-        printf("%s%s", text, settings->choices.json ? "\n" : "");
-    plm_free(text);
     plm_bill_destroy(bill);
-    return status;
+    return cli_print(status, text, settings->choices.json);
 }
 
 /* Of a plan that nothing was searched for: whether it is over the memory of its target. */

@@ -141,10 +141,7 @@ static plm_status print_curve(const plm_curve *curve, const char *model, bool js
     char *text = NULL;
     plm_status status = json ? plm_report_curve_json(curve, model, &text)
                              : plm_report_curve_text(curve, model, cli_style(0), &text);
-    if (status == PLM_OK)
-        printf("%s%s", text, json ? "\n" : "");
-    plm_free(text);
-    return status;
+    return cli_print(status, text, json);
 }
 
 int cmd_curve(int argc, char **argv)

@@ -49,10 +49,7 @@ static plm_status print_advice(const plm_advice *advice, const char *model, bool
     char *text = NULL;
     plm_status status = json ? plm_report_advice_json(advice, model, cli_hints, &text)
                              : plm_report_advice_text(advice, model, cli_style(0), &text);
-    if (status == PLM_OK)
-        printf("%s%s", text, json ? "\n" : "");
-    plm_free(text);
-    return status;
+    return cli_print(status, text, json);
 }
 
 int cmd_plan(int argc, char **argv)

@@ -73,11 +73,8 @@ static plm_status measure(const plm_plan *plan, plm_device *device,
         status = settings->choices.json ? plm_report_profile_json(profile, model, order, &text)
                                         : plm_report_profile_text(profile, model, order,
                                                                   cli_style(settings->rows), &text);
-    if (status == PLM_OK)
-        printf("%s%s", text, settings->choices.json ? "\n" : "");
-    plm_free(text);
     plm_profile_destroy(profile);
-    return status;
+    return cli_print(status, text, settings->choices.json);
 }
 
 /* Training alone: evaluation and generation are no part of a step. */
@@ -104,10 +101,10 @@ static plm_status calibrate(const profile_settings *settings)
     plm_device *device = NULL;
     plm_device_profile rates;
     char path[CLI_PATH_TEXT];
-    plm_status status = cli_cache_path(settings->out, path);
-    if (status == PLM_OK)
-        status = plm_device_open(settings->choices.device, cli_threads(settings->choices.threads),
-                                 0, &device);
+    char *line = NULL;
+    cli_cache_path(settings->out, path);
+    plm_status status = plm_device_open(settings->choices.device,
+                                        cli_threads(settings->choices.threads), 0, &device);
     if (status == PLM_OK)
         status = plm_calibrate(device, settings->seconds, &rates);
     plm_device_destroy(device);
@@ -119,14 +116,10 @@ static plm_status calibrate(const profile_settings *settings)
                rates.name, rates.threads, rates.threads == 1 ? "" : "s",
                rates.product_flops[PLM_DTYPE_F32] * 1e-9, rates.bandwidth * 1e-9,
                rates.launch_seconds * 1e6, path);
-    if (status == PLM_OK && settings->choices.json) {
-        char *line = NULL;
-        status = plm_device_profile_json(&rates, &line);
-        if (status == PLM_OK)
-            puts(line);
-        plm_free(line);
-    }
-    return status;
+    if (status != PLM_OK || !settings->choices.json)
+        return status;
+    status = plm_device_profile_json(&rates, &line);
+    return cli_print(status, line, true);
 }
 
 int cmd_profile(int argc, char **argv)

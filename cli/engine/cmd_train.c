@@ -308,10 +308,7 @@ static plm_status print_summary(plm_trainer *trainer, const plm_train_result *re
     }
     char *line = NULL;
     plm_status status = plm_train_result_json(result, &line);
-    if (status == PLM_OK)
-        puts(line);
-    plm_free(line);
-    return status;
+    return cli_print(status, line, true);
 }
 
 /* A run that came to its end may still have learnt nothing. */

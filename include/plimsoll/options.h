@@ -90,6 +90,10 @@ typedef struct plm_operands {
 PLM_MUST_USE plm_status plm_options_parse(const plm_syntax *syntax, int argc, char *const *argv,
                                           void *settings, plm_operands *operands);
 
+/* The value of a variable of the environment, borrowed from it; NULL where there is none, or an
+ * empty one. */
+const char *plm_environment(const char *variable);
+
 /*
  * *help becomes the text that --help prints: usage, summary, options with defaults, example; owned
  * by the caller, freed with plm_free. PLM_ERROR_HOST_MEMORY.

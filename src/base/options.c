@@ -132,6 +132,12 @@ static plm_status set_value(const plm_option *option, const char *source, const 
     return PLM_OK;
 }
 
+const char *plm_environment(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && *text ? text : NULL;
+}
+
 /* Defaults, then the environment over them. `settings` NULL only looks. */
 static plm_status set_before_line(const plm_syntax *syntax, void *settings)
 {
@@ -142,8 +148,8 @@ static plm_status set_before_line(const plm_syntax *syntax, void *settings)
                    kinds[option->kind].bytes);
         if (option->default_text)
             PLM_TRY(set_value(option, option->name, option->default_text, settings));
-        const char *given = option->environment ? getenv(option->environment) : NULL;
-        if (given && *given)
+        const char *given = option->environment ? plm_environment(option->environment) : NULL;
+        if (given)
             PLM_TRY(set_value(option, option->environment, given, settings));
     }
     return PLM_OK;

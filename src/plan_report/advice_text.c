@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Advice as a page and as JSON. */
+#include <math.h>
 #include <stdarg.h>
 
 #include "base/number.h"
@@ -228,10 +229,7 @@ plm_status plm_report_advice_text(const plm_advice *advice, const char *model,
 static void write_seconds(plm_json_writer *json, const char *key, const plm_advice *advice,
                           double seconds)
 {
-    if (advice->timed)
-        plm__json_real(json, key, seconds);
-    else
-        plm__json_text(json, key, NULL);
+    plm__json_real(json, key, advice->timed ? seconds : NAN);
 }
 
 static void write_other(plm_json_writer *json, const plm_advice *advice,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Growth curves as a chart for a terminal and as JSON. */
 
+#include <math.h>
+
 #include "base/json.h"
 #include "base/number.h"
 #include "plimsoll/plan_report.h"
@@ -143,10 +145,7 @@ static void write_point(plm_json_writer *json, const plm_curve *curve, const plm
     plm__json_int(json, axis_text(curve->axis), point->x);
     plm__json_bytes(json, "peak_bytes", point->plan.peak_bytes);
     plm__json_bytes(json, "transient_bytes", point->plan.transient_bytes);
-    if (curve->timed)
-        plm__json_real(json, "step_seconds", point->plan.step_seconds);
-    else
-        plm__json_text(json, "step_seconds", NULL);
+    plm__json_real(json, "step_seconds", curve->timed ? point->plan.step_seconds : NAN);
     if (point->measured_peak_bytes > 0) {
         plm__json_bytes(json, "measured_peak_bytes", point->measured_peak_bytes);
         plm__json_real(json, "measured_seconds", point->measured_seconds);
@@ -160,10 +159,7 @@ static void write_forecast(plm_json_writer *json, const plm_curve *curve)
     plm__json_begin_object(json, "forecast");
     plm__json_int(json, axis_text(curve->axis), curve->forecast_x);
     plm__json_real(json, "peak_bytes", plm_curve_peak_at(curve, x));
-    if (seconds > 0)
-        plm__json_real(json, "step_seconds", seconds);
-    else
-        plm__json_text(json, "step_seconds", NULL);
+    plm__json_real(json, "step_seconds", seconds > 0 ? seconds : NAN);
     plm__json_end(json);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The profile as JSON: times in nanoseconds, sizes in bytes. */
+#include <math.h>
+
 #include "base/json.h"
 #include "plimsoll/plan_report.h"
 #include "plan_report/profile_internal.h"
@@ -17,10 +19,7 @@ static void write_row(plm_json_writer *json, const plm_profile_row *row)
     plm__json_int(json, "timed", row->timed);
     plm__json_int(json, "best_ns", row->best_ns);
     plm__json_int(json, "total_ns", row->total_ns);
-    if (row->predicted_ns > 0)
-        plm__json_real(json, "predicted_ns", row->predicted_ns);
-    else
-        plm__json_text(json, "predicted_ns", NULL);
+    plm__json_real(json, "predicted_ns", row->predicted_ns > 0 ? row->predicted_ns : NAN);
     plm__json_real(json, "flops", row->flops);
     plm__json_real(json, "moved_bytes", row->bytes);
     plm__json_bytes(json, "made_bytes", row->made_bytes);
@@ -53,10 +52,7 @@ static void write_run(plm_json_writer *json, const plm_profile *profile, const c
     plm__json_int(json, "micro_batch", plan.strategy.micro_batch);
     plm__json_int(json, "sequence", plan.sequence);
     plm__json_real(json, "step_seconds", seconds);
-    if (plan.step_seconds > 0)
-        plm__json_real(json, "predicted_step_seconds", plan.step_seconds);
-    else
-        plm__json_text(json, "predicted_step_seconds", NULL);
+    plm__json_real(json, "predicted_step_seconds", plan.step_seconds > 0 ? plan.step_seconds : NAN);
     plm__json_real(json, "tokens_per_second", (double)plan.batch * (double)plan.sequence / seconds);
     plm__json_bytes(json, "peak_bytes", plan.peak_bytes);
 }
