@@ -12,6 +12,7 @@
  * the last granule, which holds PLM_ARENA_PATTERN.
  * - `workspace` is a pure function of the operation, its shapes and the device's profile.
  * - One thread drives a device.
+ * - A kind that hands out no memory leaves out what would need some.
  */
 #ifndef PLM_DEVICE_DEVICE_H
 #define PLM_DEVICE_DEVICE_H

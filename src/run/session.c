@@ -357,7 +357,7 @@ void plm_session_destroy(plm_session *session)
 {
     if (!session)
         return;
-    for (int64_t i = 0; session->ops && i < session->plan->graph->ops.count; i++)
+    for (int64_t i = 0; session->arena && i < session->plan->graph->ops.count; i++)
         session->table->forget(session->device, session->ops[i].prepared);
     if (session->arena)
         session->table->release(session->device, session->arena,

@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 #include "plimsoll/device_profile.h"
 #include "plimsoll/model.h"
+#include "plimsoll/session.h"
 #include "plan/search.h"
 #include "unit/test.h"
 #include "device/device_files.h"
@@ -153,24 +154,12 @@ static void a_target_hands_out_nothing_and_runs_nothing(void **state)
 {
     (void)state;
     plm_device *device = device_of("h200");
-    const plm_device_table *table = device->table;
-    plm_launch launch = {.kind = PLM_OP_GELU};
-    char byte = 0;
     void *made = NULL;
     plm_error error;
-    assert_int_equal(table->reserve(device, 64, &made), PLM_ERROR_UNSUPPORTED);
+    assert_int_equal(device->table->reserve(device, 64, &made), PLM_ERROR_UNSUPPORTED);
     plm_error_get(&error);
     assert_non_null(strstr(error.message, "h200, which is planned for and not here"));
     assert_null(made);
-    assert_int_equal(table->prepare(device, &launch, &made), PLM_ERROR_UNSUPPORTED);
-    assert_int_equal(table->launch(device, &launch, NULL), PLM_ERROR_UNSUPPORTED);
-    assert_int_equal(table->copy_in(device, &byte, &byte, 1), PLM_ERROR_UNSUPPORTED);
-    assert_int_equal(table->copy_out(device, &byte, &byte, 1), PLM_ERROR_UNSUPPORTED);
-    assert_int_equal(table->fill(device, &byte, 1, 1), PLM_ERROR_UNSUPPORTED);
-    assert_int_equal(table->fence(device), PLM_ERROR_UNSUPPORTED);
-    table->forget(device, NULL);
-    table->release(device, NULL, 0);
-    assert_int_equal(byte, 0);
     assert_int_equal(device->usage.peak_bytes, 0);
     plm_device_destroy(device);
 }
@@ -299,6 +288,10 @@ static void every_model_is_planned_for_every_gpu(void **state)
             plm_plan_summary summary = plm_plan_summarize(plan);
             assert_int_equal(summary.overhead_bytes, device->table->overhead_bytes(device));
             assert_true(summary.step_seconds > 0);
+            plm_session *session = NULL; /* a GPU's plan is told, not run */
+            bool runs = plm_session_create(plan, device, 1, &session) == PLM_OK;
+            assert_true(runs == (profile.kind == PLM_DEVICE_CPU));
+            plm_session_destroy(session);
             plm_plan_destroy(plan);
         }
         plm_device_destroy(device);

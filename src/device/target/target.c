@@ -15,15 +15,6 @@ typedef struct target_device {
     plm_device_profile profile;
 } target_device;
 
-static plm_status refuse(const plm_device *device, const char *what)
-{
-    return plm_fail(
-        PLM_ERROR_UNSUPPORTED,
-        "wanted %s on %s, which is planned for and not here: its plans can be told, not "
-        "run",
-        what, ((const target_device *)device)->profile.name);
-}
-
 static void destroy(plm_device *device)
 {
     plm__host_free(device);
@@ -33,14 +24,10 @@ static plm_status reserve(plm_device *device, size_t bytes, void **region)
 {
     (void)bytes;
     (void)region;
-    return refuse(device, "memory");
-}
-
-static void release(plm_device *device, void *region, size_t bytes)
-{
-    (void)device;
-    (void)region;
-    (void)bytes;
+    return plm_fail(PLM_ERROR_UNSUPPORTED,
+                    "wanted memory on %s, which is planned for and not here: its plans can be "
+                    "told, not run",
+                    ((const target_device *)device)->profile.name);
 }
 
 static plm_status available_bytes(plm_device *device, size_t *bytes)
@@ -76,65 +63,17 @@ static plm_status workspace(plm_device *device, const plm_launch *launch, size_t
     return plm__cuda_workspace(launch, bytes);
 }
 
-static plm_status prepare(plm_device *device, const plm_launch *launch, void **prepared)
-{
-    (void)launch;
-    (void)prepared;
-    return refuse(device, "a kernel");
-}
-
-static void forget(plm_device *device, void *prepared)
-{
-    (void)device;
-    (void)prepared;
-}
-
-static plm_status launch_one(plm_device *device, const plm_launch *launch, void *prepared)
-{
-    (void)launch;
-    (void)prepared;
-    return refuse(device, "a launch");
-}
-
-static plm_status copy(plm_device *device, void *to, const void *from, size_t bytes)
-{
-    (void)to;
-    (void)from;
-    (void)bytes;
-    return refuse(device, "a copy");
-}
-
-static plm_status fill(plm_device *device, void *to, uint8_t value, size_t bytes)
-{
-    (void)to;
-    (void)value;
-    (void)bytes;
-    return refuse(device, "a fill");
-}
-
-static plm_status fence(plm_device *device)
-{
-    return refuse(device, "a fence");
-}
-
 static size_t overhead_bytes(plm_device *device)
 {
     return ((const target_device *)device)->profile.overhead_bytes;
 }
 
+/* What needs memory of the device is not there: nobody gets any. */
 static const plm_device_table target_table = {
     .kind = "target",
     .destroy = destroy,
     .reserve = reserve,
-    .release = release,
     .workspace = workspace,
-    .prepare = prepare,
-    .forget = forget,
-    .launch = launch_one,
-    .copy_in = copy,
-    .copy_out = copy,
-    .fill = fill,
-    .fence = fence,
     .overhead_bytes = overhead_bytes,
     .available_bytes = available_bytes,
     .has_dtype = has_dtype,
