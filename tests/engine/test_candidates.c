@@ -3,11 +3,12 @@
  * What the search prices: micro-batches, chunks and mixtures at the edges of what it looks at; and
  * the treatments that advice names.
  */
+#include "graph/strategy.h"
 #include "plan/plan.h"
 #include "plan/search_internal.h"
 #include "plimsoll/advice.h"
 #include "plimsoll/device_profile.h"
-#include "plimsoll/search.h"
+#include "plan/search.h"
 #include "engine/fake_plan.h"
 
 #define TINY "gpt:layers=1,width=8,heads=1,context=4,vocab=16"
@@ -46,7 +47,7 @@ static plm_plan_summary plan_with(shop *s, const plm_strategy *strategy)
 static plm_plan_summary chosen_for(plm_search *search, size_t budget)
 {
     plm_plan *plan = NULL;
-    assert_ok(plm_search_plan(search, budget, &plan));
+    assert_ok(plm__search_plan(search, budget, &plan));
     plm_plan_summary summary = plm_plan_summarize(plan);
     plm_plan_destroy(plan);
     return summary;
@@ -68,13 +69,13 @@ static void at_most_16_micro_batches_are_priced_with_the_smallest_and_the_larges
         size_t smallest;
         plm_strategy strategy = closed(0), least = closed(1);
         shop_open(&s, TINY, cases[i].batch);
-        assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
-        assert_int_equal(plm_search_count(search).frontier, cases[i].priced);
-        assert_ok(plm_search_smallest(search, &smallest));
+        assert_ok(plm__search_create(&s.job, &strategy, &s.device.head, &search));
+        assert_int_equal(plm__search_count(search).frontier, cases[i].priced);
+        assert_ok(plm__search_smallest(search, &smallest));
         assert_int_equal(smallest, plan_with(&s, &least).peak_bytes);
         assert_int_equal(chosen_for(search, smallest).strategy.micro_batch, 1);
         assert_int_equal(chosen_for(search, SIZE_MAX).strategy.micro_batch, cases[i].batch);
-        plm_search_destroy(search);
+        plm__search_destroy(search);
     }
 }
 
@@ -91,10 +92,10 @@ static void a_head_is_cut_into_as_many_chunks_as_it_has_rows(void **state)
         strategy.head_chunks = 0;
         shop_open(&s, "gpt:layers=1,width=8,heads=1,context=5,vocab=4096", 1);
         s.job.sequence = rows;
-        assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
-        assert_ok(plm_search_smallest(search, &smallest));
+        assert_ok(plm__search_create(&s.job, &strategy, &s.device.head, &search));
+        assert_ok(plm__search_smallest(search, &smallest));
         assert_int_equal(chosen_for(search, smallest).strategy.head_chunks, rows < 4 ? 2 : 4);
-        plm_search_destroy(search);
+        plm__search_destroy(search);
     }
 }
 
@@ -111,12 +112,12 @@ static void of_equally_fast_strategies_the_smallest_is_chosen(void **state)
     strategy.head_chunks = 0;
     shop_open(&s, "gpt:layers=1,width=8,heads=1,context=4,vocab=4096", 8);
     plm_device_use_profile(&s.device.head, &profile);
-    assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
-    assert_ok(plm_search_smallest(search, &smallest));
+    assert_ok(plm__search_create(&s.job, &strategy, &s.device.head, &search));
+    assert_ok(plm__search_smallest(search, &smallest));
     plm_plan_summary chosen = chosen_for(search, SIZE_MAX);
     assert_int_equal(chosen.peak_bytes, smallest);
     assert_int_equal(chosen.strategy.head_chunks, 32);
-    plm_search_destroy(search);
+    plm__search_destroy(search);
 }
 
 /* ---- mixtures ------------------------------------------------------------------------------- */
@@ -131,21 +132,21 @@ static void no_mixture_of_two_rungs_that_fits_is_faster_than_the_choice(void **s
     plm_strategy open = closed(2);
     open.recompute = PLM_RECOMPUTE_AUTO;
     shop_open(&s, "gpt:layers=4,width=32,heads=2,context=16,vocab=40", 2);
-    assert_ok(plm_search_create(&s.job, &open, &s.device.head, &search));
+    assert_ok(plm__search_create(&s.job, &open, &s.device.head, &search));
     for (int i = 0; i < RUNGS * RUNGS * (BLOCKS + 1); i++) {
         int split = i % (BLOCKS + 1), first = i / (BLOCKS + 1) % RUNGS;
         int later = i / (BLOCKS + 1) / RUNGS;
         plm_strategy mixed = closed(2);
         mixed.recompute_count = BLOCKS;
         for (int block = 0; block < BLOCKS; block++)
-            assert_ok(plm_recompute_parse(rungs[block < split ? first : later],
-                                          &mixed.recompute_of[block]));
+            assert_ok(plm__recompute_parse(rungs[block < split ? first : later],
+                                           &mixed.recompute_of[block]));
         plm_plan_summary wanted = plan_with(&s, &mixed);
         plm_plan_summary chosen = chosen_for(search, wanted.peak_bytes);
         assert_true(chosen.peak_bytes <= wanted.peak_bytes);
         assert_true(chosen.step_cost <= wanted.step_cost);
     }
-    plm_search_destroy(search);
+    plm__search_destroy(search);
 }
 
 /* Where nothing is trained, evaluation is all that there is, in blocks and outside of them. */
@@ -194,7 +195,9 @@ static void treatments_are_named_where_they_need_less(void **state)
     const plm_alternative *half = treatment(advice, "sequences half as long");
     assert_non_null(half);
     assert_int_equal(half->plan.sequence, 4); /* of 7, rounded up */
-    assert_string_equal(half->options, "--seq 4");
+    assert_int_equal(half->change_count, 1);
+    assert_int_equal(half->changes[0].choice, PLM_HINT_SEQUENCE);
+    assert_string_equal(half->changes[0].value, "4");
     /* A micro-batch of 1 is the smallest already. */
     assert_null(treatment(advice, "a micro-batch that the plan chooses"));
     plm_advice_destroy(advice);

@@ -144,7 +144,7 @@ static plm_work work_of(plm_op_kind kind, const work_row *row, plm_op_attr attr,
     plm_strategy strategy = plm_strategy_default();
     plm_op op = {.kind = kind, .attr = attr};
     op.attr.heads = op.attr.key_heads = H;
-    assert_ok(plm_graph_create(&strategy, &graph));
+    assert_ok(plm__graph_create(&strategy, &graph));
     for (int i = 0; i < PLM_OP_INPUTS_MAX; i++)
         op.in[i] = tensor_of(graph, row->in[i], real);
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
@@ -152,7 +152,7 @@ static plm_work work_of(plm_op_kind kind, const work_row *row, plm_op_attr attr,
     for (int i = 0; i < PLM_OP_EFFECTS_MAX; i++)
         op.effect[i] = tensor_of(graph, row->effect[i], real);
     plm_work work = plm__op_work(graph, &op);
-    plm_graph_destroy(graph);
+    plm__graph_destroy(graph);
     return work;
 }
 

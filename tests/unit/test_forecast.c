@@ -3,7 +3,7 @@
 #include "unit/test.h"
 
 #include "base/file.h"
-#include "plimsoll/device_profile.h"
+#include "device/device_files.h"
 #include "plimsoll/forecast.h"
 #include "plimsoll/snapshot.h"
 
@@ -162,7 +162,7 @@ static void every_gpu_that_travels_says_what_sizes_depend_on(void **state)
 {
     (void)state;
     const char *name;
-    for (int i = 0; (name = plm_device_profile_name(i)); i++) {
+    for (int i = 0; (name = plm__device_profile_name(i)); i++) {
         plm_device_profile device;
         assert_ok(plm_device_profile_find(name, &device));
         if (device.kind != PLM_DEVICE_CUDA) {
@@ -199,7 +199,7 @@ static void a_gpu_with_a_field_too_few_or_of_another_kind_is_refused(void **stat
         char *bad = changed(text, cases[i].old, cases[i].new);
         plm_device_profile device;
         plm_error error;
-        assert_int_equal(plm_device_profile_read("it", bad, strlen(bad), &device),
+        assert_int_equal(plm__device_profile_read("it", bad, strlen(bad), &device),
                          PLM_ERROR_ARGUMENT);
         plm_error_get(&error);
         if (!strstr(error.message, cases[i].told))
@@ -208,7 +208,7 @@ static void a_gpu_with_a_field_too_few_or_of_another_kind_is_refused(void **stat
     }
     char *good = changed(text, "\"multiprocessors\": 132", "\"multiprocessors\": 4096");
     plm_device_profile device;
-    assert_ok(plm_device_profile_read("it", good, strlen(good), &device));
+    assert_ok(plm__device_profile_read("it", good, strlen(good), &device));
     assert_int_equal(device.gpu.multiprocessors, 4096);
     plm__host_free(good);
     plm__host_free(text);
@@ -221,7 +221,7 @@ static void a_profile_that_is_written_keeps_its_gpu(void **state)
     char *line = NULL;
     assert_ok(plm_device_profile_find("l4", &device));
     assert_ok(plm_device_profile_json(&device, &line));
-    assert_ok(plm_device_profile_read("again", line, strlen(line), &again));
+    assert_ok(plm__device_profile_read("again", line, strlen(line), &again));
     assert_memory_equal(&device.gpu, &again.gpu, sizeof device.gpu);
     plm_free(line);
 }
