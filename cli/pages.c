@@ -31,7 +31,7 @@ static const char manual_begin[] =
     "starts, and says for every byte which operation of which layer holds it, what its shape is,\n"
     "why it is kept and until when. Its instruments read the memory of PyTorch runs too.\n"
     ".PP\n"
-    "Sizes are written as 12GiB, 512MiB, 12GB or 4096. A value is written as \\-\\-batch 8 or\n"
+    "Sizes are written as 12GiB, 512MiB, 12GB or 4096B. A value is written as \\-\\-batch 8 or\n"
     "\\-\\-batch=8; after \\-\\- everything is an operand. Where an option names an environment\n"
     "variable, the command line goes before the environment and that before the default.\n"
     ".SH COMMANDS\n";

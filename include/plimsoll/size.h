@@ -22,10 +22,11 @@ extern "C" {
 #define PLM_SIZE_TEXT 24
 
 /*
- * Reads "4096", "512MiB", "12GiB", "1.5GiB", "12GB", "3k": a number with an optional unit. KiB MiB
- * GiB TiB are powers of 1024, kB MB GB TB powers of 1000, K M G T alone mean the binary form. Case
- * of the unit does not matter. Fails with PLM_ERROR_ARGUMENT on anything else, on 0 and on negative
- * numbers, with PLM_ERROR_OVERFLOW beyond size_t.
+ * Reads "512MiB", "12GiB", "1.5GiB", "12GB", "3k", "4194304": a number with a unit, which only
+ * bytes from 1 MiB on can do without (whoever writes "12" means another unit; "12B" is 12 bytes).
+ * KiB MiB GiB TiB are powers of 1024, kB MB GB TB powers of 1000, K M G T alone mean the binary
+ * form. Case of the unit does not matter. Fails with PLM_ERROR_ARGUMENT on anything else, on 0 and
+ * on negative numbers, with PLM_ERROR_OVERFLOW beyond size_t.
  */
 PLM_MUST_USE plm_status plm_size_parse(const char *text, size_t *bytes);
 

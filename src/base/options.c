@@ -35,7 +35,7 @@ static const struct {
     const char *wanted;
 } kinds[] = {
     [PLM_OPTION_FLAG] = {sizeof(bool), {{.flag = false}}, "1 or 0"},
-    [PLM_OPTION_SIZE] = {sizeof(size_t), {{.bytes = 0}}, "a size such as 512MiB, 12GiB or 4096"},
+    [PLM_OPTION_SIZE] = {sizeof(size_t), {{.bytes = 0}}, "a size such as 512MiB, 12GiB or 12GB"},
     [PLM_OPTION_COUNT] = {sizeof(int64_t), {{.integer = 0}}, "a whole number of at least 1"},
     [PLM_OPTION_INTEGER] = {sizeof(int64_t), {{.integer = -1}}, "a whole number of at least 0"},
     [PLM_OPTION_REAL] = {sizeof(double), {{.real = NAN}}, "a number of at least 0"},
@@ -114,12 +114,22 @@ static bool read_value(const plm_option *option, const char *text, value *read)
     PLM_BUG_IF(true, "option kind %d", (int)option->kind);
 }
 
+/* What plm_size_parse has just said, of this source. */
+static plm_status size_refused(const char *source)
+{
+    plm_error said;
+    plm_error_get(&said);
+    return plm_fail(PLM_ERROR_ARGUMENT, "%s: %s", source, said.message);
+}
+
 /* `source` is what to name in a message: "--batch" or the environment's variable. */
 static plm_status set_value(const plm_option *option, const char *source, const char *text,
                             void *settings)
 {
     value read;
     if (!read_value(option, text, &read)) {
+        if (option->kind == PLM_OPTION_SIZE)
+            return size_refused(source);
         const char *wanted = kinds[option->kind].wanted;
         return option->kind == PLM_OPTION_CHOICE
                    ? plm_fail(PLM_ERROR_ARGUMENT, "%s: wanted one of %s, found '%.60s'", source,

@@ -11,6 +11,9 @@
 
 #include "base/number.h"
 
+/* A number without a unit is bytes from here on; below, a person left the unit out. */
+#define BARE_BYTES_MIN 0x1p20
+
 static const struct {
     const char *name;
     double bytes;
@@ -47,7 +50,7 @@ plm_status plm__round_up_bytes(size_t bytes, size_t unit, size_t *rounded)
 static plm_status parse_failed(const char *text)
 {
     return plm_fail(PLM_ERROR_ARGUMENT,
-                    "wanted a size such as 512MiB, 12GiB, 12GB or 4096, found '%.40s'", text);
+                    "wanted a size such as 512MiB, 12GiB or 12GB, found '%.40s'", text);
 }
 
 plm_status plm_size_parse(const char *text, size_t *bytes)
@@ -67,6 +70,9 @@ plm_status plm_size_parse(const char *text, size_t *bytes)
     if (unit == 0 || !isfinite(number))
         return parse_failed(text);
     double value = number * unit;
+    PLM_FAIL_IF(end[0] == '\0' && value >= 1 && value < BARE_BYTES_MIN, PLM_ERROR_ARGUMENT,
+                "wanted a size with its unit, found '%.40s': is it %.40sGiB, %.40sMiB or %.40sB?",
+                text, text, text, text);
     PLM_FAIL_IF(value < 1, PLM_ERROR_ARGUMENT, "wanted a size of at least one byte, found '%.40s'",
                 text);
     PLM_FAIL_IF(value >= 0x1p63, PLM_ERROR_OVERFLOW,

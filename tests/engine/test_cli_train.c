@@ -240,7 +240,7 @@ static void a_budget_that_is_too_small_is_status_1_and_names_one_that_does(void 
     char arguments[256];
     size_t smallest = 0;
     snprintf(arguments, sizeof arguments,
-             "train %s --data text --threads 1 --steps 1 --budget 4096", model);
+             "train %s --data text --threads 1 --steps 1 --budget 4096B", model);
     check_refusal(in, arguments, 1, "smallest");
     run_program(in, arguments, to_error, output);
     const char *number = strrchr(output, '(');

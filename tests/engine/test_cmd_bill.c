@@ -146,7 +146,7 @@ static void a_budget_chooses_the_micro_batch(void **state)
     (void)state;
     char line[256];
     json_t *whole = run_json("bill", SMALL " --batch 8", 0);
-    snprintf(line, sizeof line, SMALL " --batch 8 --recompute none --head-chunks 1 --budget %lld",
+    snprintf(line, sizeof line, SMALL " --batch 8 --recompute none --head-chunks 1 --budget %lldB",
              (long long)json_number(whole, "peak_bytes") - 1);
     json_t *less = run_json("bill", line, 0);
     assert_int_equal(json_number(less, "micro_batch"), 4);
@@ -160,14 +160,14 @@ static void a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1(void
 {
     (void)state;
     char output[OUTPUT_BYTES], wanted[128];
-    json_t *root = run_json("bill", SMALL " --batch 8 --budget 4096", 1);
+    json_t *root = run_json("bill", SMALL " --batch 8 --budget 4096B", 1);
     assert_int_equal(json_number(root, "micro_batch"), 1);
     assert_true(json_is_false(json_object_get(root, "fits")));
     snprintf(wanted, sizeof wanted, "(%lld bytes), with a micro-batch of 1\n",
              (long long)json_number(root, "peak_bytes"));
-    assert_int_equal(run_program("bill " SMALL " --budget 4096", to_error, output), 1);
+    assert_int_equal(run_program("bill " SMALL " --budget 4096B", to_error, output), 1);
     assert_non_null(strstr(output, wanted));
-    assert_int_equal(run_program("bill " SMALL " --budget 4096", to_output, output), 1);
+    assert_int_equal(run_program("bill " SMALL " --budget 4096B", to_output, output), 1);
     assert_non_null(strstr(output, "does not fit"));
     json_decref(root);
 }

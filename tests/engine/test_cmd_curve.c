@@ -38,7 +38,7 @@ static void what_is_beyond_the_budget_is_not_run(void **state)
     json_int_t budget =
         json_number(json_array_get(json_object_get(root, "points"), 1), "peak_bytes");
     json_decref(root);
-    snprintf(line, sizeof line, SMALL " --to 8 --points 4 --measure --budget %lld",
+    snprintf(line, sizeof line, SMALL " --to 8 --points 4 --measure --budget %lldB",
              (long long)budget);
     root = run_json("curve --threads 1", line, 0);
     for (size_t i = 0; i < 4; i++) {
@@ -49,7 +49,7 @@ static void what_is_beyond_the_budget_is_not_run(void **state)
     assert_int_equal(json_number(root, "largest_batch"), 4);
     json_decref(root);
     snprintf(line, sizeof line,
-             "curve " SMALL " --threads 1 --to 8 --points 4 --measure --budget %lld",
+             "curve " SMALL " --threads 1 --to 8 --points 4 --measure --budget %lldB",
              (long long)budget);
     assert_int_equal(run_program(line, to_error, output), 0);
     assert_non_null(strstr(output, "point 2 of 4, batch 4: "));

@@ -30,7 +30,7 @@ static void a_plan_fits_its_budget_and_says_what_it_turned_down(void **state)
     json_int_t smallest = json_number(free_plan, "smallest_budget_bytes");
     json_int_t most = json_number(free_plan, "predicted_peak_bytes");
     char arguments[200];
-    snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget %lld",
+    snprintf(arguments, sizeof arguments, SMALL " --batch 8 --budget %lldB",
              (long long)(smallest + most) / 2);
     json_t *root = run_json("plan --threads 1", arguments, 0);
     assert_true(json_is_true(json_object_get(root, "fits")));

@@ -21,13 +21,28 @@ static void sizes_are_read_with_binary_and_decimal_units(void **state)
     static const struct {
         const char *text;
         size_t bytes;
-    } cases[] = {{"4096", 4096},         {"512MiB", (size_t)512 << 20}, {"12GiB", (size_t)12 << 30},
+    } cases[] = {{"4096B", 4096},        {"512MiB", (size_t)512 << 20}, {"12GiB", (size_t)12 << 30},
                  {"12GB", 12000000000u}, {"1.5 GiB", (size_t)3 << 29},  {"3k", 3072}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t bytes = 0;
         assert_ok(plm_size_parse(cases[i].text, &bytes));
         assert_int_equal(bytes, cases[i].bytes);
     }
+}
+
+static void a_number_without_a_unit_is_bytes_from_a_mebibyte_on(void **state)
+{
+    (void)state;
+    size_t bytes = 77;
+    assert_int_equal(plm_size_parse("1048575", &bytes), PLM_ERROR_ARGUMENT);
+    assert_int_equal(bytes, 77);
+    plm_error error;
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "unit"));
+    assert_ok(plm_size_parse("1048576", &bytes));
+    assert_int_equal(bytes, 1048576);
+    assert_ok(plm_size_parse("1048575B", &bytes));
+    assert_int_equal(bytes, 1048575);
 }
 
 static void malformed_sizes_are_refused_and_leave_the_result_alone(void **state)
@@ -429,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_read_with_binary_and_decimal_units),
+        cmocka_unit_test(a_number_without_a_unit_is_bytes_from_a_mebibyte_on),
         cmocka_unit_test(malformed_sizes_are_refused_and_leave_the_result_alone),
         cmocka_unit_test(sizes_are_written_in_gib_and_mib),
         cmocka_unit_test(products_and_sums_that_do_not_fit_are_statuses),

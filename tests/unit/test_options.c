@@ -178,7 +178,9 @@ static void wrong_words_are_refused_in_one_line_and_change_nothing(void **state)
          "--attention: wanted one of plain|fused|both, found 'plain|fused'"},
         {"m --attention ~", "--attention: wanted one of plain|fused|both, found ''"},
         {"m --batch 4 --budget lots",
-         "--budget: wanted a size such as 512MiB, 12GiB or 4096, found 'lots'"},
+         "--budget: wanted a size such as 512MiB, 12GiB or 12GB, found 'lots'"},
+        {"m --batch 4 --budget 12",
+         "--budget: wanted a size with its unit, found '12': is it 12GiB, 12MiB or 12B?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_refused(cases[i][0], cases[i][1]);
