@@ -93,6 +93,17 @@ void plm_layer(plm_graph *graph, const char *format, ...);
 void plm_block(plm_graph *graph, int32_t index);
 
 /*
+ * How many blocks to append of a network with `count` blocks that are built alike: all of them
+ * where a plan is made, a few where the graph is only looked at for what a block costs.
+ *
+ *     for (int32_t i = 0; i < plm_blocks(g, layers); i++) {
+ *         plm_block(g, i);
+ *         x = ...;
+ *     }
+ */
+int32_t plm_blocks(const plm_graph *graph, int64_t count);
+
+/*
  * The parameter of this name, fp32, made at the first call and found again later; the full name is
  * the layer's, a dot, `name`. `decay` says whether weight decay applies to it. Trainable. Wrong: an
  * empty shape, more than 4 dimensions, a second call with another shape, a first call in another

@@ -88,6 +88,12 @@ void plm_block(plm_graph *graph, int32_t index)
         graph->block_count = index + 1;
 }
 
+int32_t plm_blocks(const plm_graph *graph, int64_t count)
+{
+    int64_t most = graph->blocks_most > 0 ? graph->blocks_most : PLM_BLOCKS_MAX + 1;
+    return (int32_t)(count < most ? count : most); /* one too many is for plm_block to refuse */
+}
+
 PLM_PRINTF(2, 3) void plm_layer(plm_graph *graph, const char *format, ...)
 {
     graph->block = -1;

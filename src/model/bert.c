@@ -51,8 +51,8 @@ static void build(plm_graph *g, const void *config, plm_program program, int64_t
     plm_tensor table, tokens = plm_input(g, "tokens", 2, shape);
     plm_tensor types = plm_input(g, "types", 2, shape);
     plm_tensor x = embed(g, m, tokens, types, &table);
-    for (int64_t i = 0; i < m->layers; i++) {
-        plm_block(g, (int32_t)i);
+    for (int32_t i = 0; i < plm_blocks(g, m->layers); i++) {
+        plm_block(g, i);
         x = block(g, m, x);
     }
     plm_layer(g, "head");

@@ -37,8 +37,8 @@ static void build(plm_graph *g, const void *config, plm_program program, int64_t
     plm_tensor table, tokens = plm_input(g, "tokens", 2, shape);
     plm_layer(g, "embedding");
     plm_tensor x = plm_dropout(g, plm__layer_embedding(g, m, tokens, &table), m->dropout);
-    for (int64_t i = 0; i < m->layers; i++) {
-        plm_block(g, (int32_t)i);
+    for (int32_t i = 0; i < plm_blocks(g, m->layers); i++) {
+        plm_block(g, i);
         x = block(g, m, x);
     }
     plm_layer(g, "head");

@@ -207,13 +207,14 @@ static void add_up_time(plm_plan *plan, const plm_device *device)
 }
 
 static plm_status sketch(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                         plm_plan *plan)
+                         int32_t blocks_most, plm_plan *plan)
 {
     plan->summary.strategy = *strategy;
     plan->summary.batch = job->batch;
     plan->summary.sequence = job->sequence;
     plan->summary.optimizer = job->optimizer;
     PLM_TRY(plm__graph_create(strategy, &plan->graph));
+    plan->graph->blocks_most = blocks_most;
     PLM_TRY(build_programs(plan->graph, job));
     PLM_TRY(ask_workspaces(plan, device));
     return find_lifetimes(plan);
@@ -303,12 +304,12 @@ static plm_status check_strategy(const plm_job *job, const plm_strategy *strateg
 }
 
 plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                            plm_plan **plan)
+                            int32_t blocks_most, plm_plan **plan)
 {
     PLM_TRY(check_strategy(job, strategy));
     plm_plan *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
-    plm_status status = sketch(job, strategy, device, made);
+    plm_status status = sketch(job, strategy, device, blocks_most, made);
     if (status != PLM_OK) {
         plm_plan_destroy(made);
         return status;
@@ -321,7 +322,7 @@ plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm
                            plm_plan **plan)
 {
     plm_plan *made = NULL;
-    PLM_TRY(plm__plan_sketch(job, strategy, device, &made));
+    PLM_TRY(plm__plan_sketch(job, strategy, device, 0, &made));
     plm_status status = finish(made, device);
     if (status != PLM_OK) {
         plm_plan_destroy(made);

@@ -72,10 +72,11 @@ PLM_MUST_USE plm_status plm__plan_place_program(const plm_graph *graph, plm_prog
 
 /*
  * *plan = everything of a plan but the packing: graph, lifetimes, workspaces and the persistent
- * region; figures that come of the packing are 0. As plm_plan_create.
+ * region; figures that come of the packing are 0. As plm_plan_create. Of networks that ask
+ * plm_blocks, the first `blocks_most` blocks only; 0: all.
  */
 PLM_MUST_USE plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy,
-                                         plm_device *device, plm_plan **plan);
+                                         plm_device *device, int32_t blocks_most, plm_plan **plan);
 
 /*
  * Whether a job's batch and sequence can be counted and the batch is a whole number of

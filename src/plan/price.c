@@ -103,46 +103,103 @@ done:
     return status;
 }
 
-static void take_costs(const plm_plan *plan, const plm_device *device, plm__price *price)
+static void take_costs(const plm_plan *plan, plm_program program, const plm_device *device,
+                       plm__price *price)
 {
     const plm_plan_summary *summary = &plan->summary;
-    for (int p = 0; p < PLM_PROGRAM_COUNT; p++) {
-        const plm_op_range range = plan->graph->programs[p];
-        int64_t runs =
-            plm__program_runs((plm_program)p, summary->batch, summary->strategy.micro_batch);
-        for (int64_t i = range.begin; runs > 0 && i < range.end; i++) {
-            const plm_op *op = &plan->graph->ops.items[i];
-            int64_t *sum = op->block < 0 ? &price->rest : &price->block[op->block].cost;
-            *sum = plm__cost_add(*sum, runs, plm__op_cost(device->profile, plan->graph, op));
-        }
+    const plm_op_range range = plan->graph->programs[program];
+    int64_t runs = plm__program_runs(program, summary->batch, summary->strategy.micro_batch);
+    for (int64_t i = range.begin; runs > 0 && i < range.end; i++) {
+        const plm_op *op = &plan->graph->ops.items[i];
+        int64_t *sum = op->block < 0 ? &price->rest : &price->block[op->block].cost;
+        *sum = plm__cost_add(*sum, runs, plm__op_cost(device->profile, plan->graph, op));
     }
 }
 
-static plm_status take_all(const plm_plan *plan, plm_device *device, plm__price *price)
+/* Which programs a price is of: those in which no choice of a search shows are the frame's. */
+typedef enum part { FRAME = 1, REST = 2, ALL = FRAME | REST } part;
+
+static plm_status take(const plm_plan *plan, plm_device *device, part wanted, plm__price *price)
 {
     price->blocks = plan->graph->block_count;
+    price->repeats = 1;
     price->persistent = plan->summary.persistent_bytes;
     price->overhead = device->table->overhead_bytes(device);
     PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->block, &price->block));
     PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->outside, &price->outside));
-    for (int p = 0; p < PLM_PROGRAM_COUNT; p++)
+    for (int p = 0; p < PLM_PROGRAM_COUNT; p++) {
+        bool once = p == PLM_PROGRAM_INITIALIZE || p == PLM_PROGRAM_UPDATE;
+        if (!(wanted & (once ? FRAME : REST)))
+            continue;
         PLM_TRY(take_program(plan, (plm_program)p, price));
-    take_costs(plan, device, price);
+        take_costs(plan, (plm_program)p, device, price);
+    }
     return PLM_OK;
 }
 
+/* Whether all blocks between the first and the last have one price. */
+static bool are_alike(const plm__price *price)
+{
+    for (int32_t i = 2; i < price->blocks - 1; i++)
+        if (memcmp(&price->block[1], &price->block[i], sizeof *price->block) != 0)
+            return false;
+    return price->blocks > PLM__BLOCKS_PRICED;
+}
+
+static plm_status take_frame(const plm_plan *plan, plm_device *device, plm__price_frame *frame)
+{
+    plm__price all = {0}, once = {0};
+    plm_status status;
+    PLM_TRY_DONE(take(plan, device, ALL, &all));
+    PLM_TRY_DONE(take(plan, device, FRAME, &once));
+    *frame = (plm__price_frame){.blocks = all.blocks,
+                                .alike = are_alike(&all),
+                                .persistent = once.persistent,
+                                .elsewhere = once.elsewhere,
+                                .cost = once.rest};
+    for (int32_t i = 0; i < once.blocks; i++) {
+        raise_to(&frame->elsewhere, once.block[i].elsewhere);
+        frame->cost = plm__cost_add(frame->cost, 1, once.block[i].cost);
+    }
+done:
+    plm__price_fini(&all);
+    plm__price_fini(&once);
+    return status;
+}
+
+plm_status plm__price_frame_make(const plm_job *job, const plm_strategy *strategy,
+                                 plm_device *device, plm__price_frame *frame)
+{
+    plm_plan *plan = NULL;
+    PLM_TRY(plm__plan_sketch(job, strategy, device, 0, &plan));
+    plm_status status = take_frame(plan, device, frame);
+    plm_plan_destroy(plan);
+    return status;
+}
+
+static void add_frame(const plm__price_frame *frame, plm__price *price)
+{
+    price->repeats = frame->blocks - price->blocks + 1;
+    price->persistent = frame->persistent;
+    price->rest = plm__cost_add(price->rest, 1, frame->cost);
+    raise_to(&price->elsewhere, frame->elsewhere);
+}
+
 plm_status plm__price_make(const plm_job *job, const plm_strategy *strategy, plm_device *device,
-                           plm__price *price)
+                           const plm__price_frame *frame, plm__price *price)
 {
     plm_plan *plan = NULL;
     plm__price made = {0};
-    PLM_TRY(plm__plan_sketch(job, strategy, device, &plan));
-    plm_status status = take_all(plan, device, &made);
+    bool few = frame && frame->alike;
+    PLM_TRY(plm__plan_sketch(job, strategy, device, few ? PLM__BLOCKS_PRICED : 0, &plan));
+    plm_status status = take(plan, device, few ? REST : ALL, &made);
     plm_plan_destroy(plan);
     if (status != PLM_OK) {
         plm__price_fini(&made);
         return status;
     }
+    if (few)
+        add_frame(frame, &made);
     *price = made;
     return PLM_OK;
 }
@@ -154,20 +211,42 @@ void plm__price_fini(plm__price *price)
     *price = (plm__price){0};
 }
 
+int32_t plm__price_blocks(const plm__price *price)
+{
+    return price->blocks == 0 ? 0 : price->blocks + price->repeats - 1;
+}
+
+/* A sum of prices from the first block on. */
+typedef struct pile {
+    size_t below, most;
+    int64_t cost;
+} pile;
+
+/* `count` blocks of one price: the last of them stands highest. */
+static void pile_up(pile *sum, const plm__block_price *block, int32_t count)
+{
+    if (count <= 0)
+        return;
+    sum->below += (size_t)(count - 1) * block->kept;
+    raise_to(&sum->most, sum->below + block->local);
+    raise_to(&sum->most, block->elsewhere);
+    sum->below += block->kept;
+    sum->cost = plm__cost_add(sum->cost, count, block->cost);
+}
+
 void plm__price_mix(const plm__price *head, const plm__price *first, const plm__price *later,
                     int32_t split, size_t *peak_bound, int64_t *cost)
 {
-    size_t below = 0, most = head->elsewhere;
-    *cost = head->rest;
-    for (int32_t i = 0; i <= head->blocks; i++) {
-        raise_to(&most, below + head->outside[i]);
-        if (i == head->blocks)
-            break;
-        const plm__block_price *block = i < split ? &first->block[i] : &later->block[i];
-        raise_to(&most, below + block->local);
-        raise_to(&most, block->elsewhere);
-        below += block->kept;
-        *cost = plm__cost_add(*cost, 1, block->cost);
+    pile sum = {.most = head->elsewhere, .cost = head->rest};
+    for (int32_t i = 0; i < head->blocks; i++) {
+        int32_t count = i == 1 ? head->repeats : 1;
+        int32_t before = split < 0 ? 0 : split < count ? split : count;
+        raise_to(&sum.most, sum.below + head->outside[i]);
+        pile_up(&sum, &first->block[i], before);
+        pile_up(&sum, &later->block[i], count - before);
+        split -= before;
     }
-    *peak_bound = head->persistent + most + head->overhead;
+    raise_to(&sum.most, sum.below + head->outside[head->blocks]);
+    *cost = sum.cost;
+    *peak_bound = head->persistent + sum.most + head->overhead;
 }

@@ -55,10 +55,13 @@ struct plm_search {
     plm_job job;
     plm_strategy strategy; /* what it fixes */
     plm_device *device;
-    int32_t blocks;          /* of the network */
+    int32_t blocks; /* of the network */
+    plm__price_frame frame;
     PLM_ARRAY(point) points; /* the frontier: fastest first, bounds falling */
     size_t smallest;         /* 0: not known yet */
     int64_t smallest_micro_batch;
+    int64_t held_at; /* the point of the plan that is held */
+    plm_plan *held;  /* the smallest, NULL when another has taken it */
     plm_search_size size;
 };
 
@@ -119,10 +122,37 @@ static plm_strategy settle(const plm_search *search, const table *t, int64_t chu
     return strategy;
 }
 
+/*
+ * The frame of a strategy with the first of each open choice, of a job of one micro-batch that only
+ * trains: more of it would build the blocks again. Blocks of which a strategy lists each
+ * one's recompute are all looked at; so is a network that is too large even so, to be refused or
+ * left out where its sizes show.
+ */
+static plm_status find_frame(plm_search *search)
+{
+    const plm_strategy *open = &search->strategy;
+    table t = {.micro_batch = open->micro_batch          ? open->micro_batch
+                              : wants_whole_window(open) ? search->job.batch
+                                                         : 1,
+               .attention =
+                   open->attention == PLM_ATTENTION_AUTO ? PLM_ATTENTION_FUSED : open->attention};
+    plm_strategy strategy = settle(search, &t, 1, 1, 0);
+    plm_job job = search->job;
+    job.batch = t.micro_batch;
+    job.evaluates = job.generates = false;
+    if (!(open->recompute & PLM_RECOMPUTE_AUTO) && open->recompute_count > 0)
+        return PLM_OK;
+    search->size.sketched++;
+    plm_status status = plm__price_frame_make(&job, &strategy, search->device, &search->frame);
+    bool refused = status == PLM_ERROR_OVERFLOW || status == PLM_ERROR_ARGUMENT ||
+                   status == PLM_ERROR_UNSUPPORTED;
+    return refused ? PLM_OK : status;
+}
+
 static plm_status price(plm_search *search, const plm_strategy *strategy, plm__price *made)
 {
     search->size.sketched++;
-    return plm__price_make(&search->job, strategy, search->device, made);
+    return plm__price_make(&search->job, strategy, search->device, &search->frame, made);
 }
 
 /* A head that cannot be cut has one count of chunks, whole. */
@@ -189,12 +219,12 @@ static plm_status price_mlp_chunks(plm_search *search, table *t, int rung, int m
     bool open = search->strategy.recompute & PLM_RECOMPUTE_AUTO;
     t->mlp_chunks[mlp] = strategy.mlp_chunks;
     if (open && mlp > 0) {
-        strategy.recompute_count = search->blocks;
-        for (int32_t i = 0; i < search->blocks; i++)
+        strategy.recompute_count = t->chunk[0].blocks;
+        for (int32_t i = 0; i < t->chunk[0].blocks; i++)
             strategy.recompute_of[i] = model_of(t, i) == i ? rungs[rung] : PLM_RECOMPUTE_NONE;
     }
     PLM_TRY(price(search, &strategy, made));
-    for (int32_t i = 0; open && mlp > 0 && i < search->blocks; i++)
+    for (int32_t i = 0; open && mlp > 0 && i < made->blocks; i++)
         made->block[i] = made->block[model_of(t, i)];
     return PLM_OK;
 }
@@ -202,7 +232,7 @@ static plm_status price_mlp_chunks(plm_search *search, table *t, int rung, int m
 static plm_status price_rungs(plm_search *search, table *t)
 {
     t->rung_count = search->strategy.recompute & PLM_RECOMPUTE_AUTO ? RUNGS_MAX : 1;
-    search->blocks = t->chunk[0].blocks;
+    search->blocks = plm__price_blocks(&t->chunk[0]);
     if (search->blocks == 0)
         t->rung_count = 1;
     for (int i = 0; i < t->rung_count; i++)
@@ -240,12 +270,11 @@ static plm_status add_point(plm_search *search, const table *t, const mixture *m
 
 static plm_status mix(plm_search *search, const table *t, mixture m)
 {
-    int32_t blocks = t->chunk[0].blocks;
-    int32_t stride = blocks / SPLITS_MAX + 1;
+    int32_t stride = search->blocks / SPLITS_MAX + 1;
     m.later = m.first;
     PLM_TRY(add_point(search, t, &m, 0));
     for (m.later = 0; m.later < m.first; m.later++)
-        for (int32_t split = stride; split < blocks; split += stride)
+        for (int32_t split = stride; split < search->blocks; split += stride)
             PLM_TRY(add_point(search, t, &m, split));
     return PLM_OK;
 }
@@ -363,7 +392,9 @@ plm_status plm__search_create(const plm_job *job, const plm_strategy *strategy, 
     made->strategy = *strategy;
     made->device = device;
     plm__search_settle_precision(device, &made->strategy);
-    plm_status status = price_all(made);
+    plm_status status = find_frame(made);
+    if (status == PLM_OK)
+        status = price_all(made);
     if (status != PLM_OK) {
         plm__search_destroy(made);
         return status;
@@ -378,6 +409,7 @@ void plm__search_destroy(plm_search *search)
     if (!search)
         return;
     PLM_ARRAY_FREE(&search->points);
+    plm_plan_destroy(search->held);
     plm__host_free(search);
 }
 
@@ -418,6 +450,15 @@ static plm_status plan_point(plm_search *search, point *p, plm_plan **plan)
     return PLM_OK;
 }
 
+/* Whoever asks for the smallest often wants its plan next. */
+static void hold(plm_search *search, int64_t at, plm_plan **plan)
+{
+    plm_plan_destroy(search->held);
+    search->held = *plan;
+    search->held_at = at;
+    *plan = NULL;
+}
+
 /* From the smallest bound on, until no bound is below the smallest peak. */
 plm_status plm__search_smallest(plm_search *search, size_t *bytes)
 {
@@ -428,11 +469,12 @@ plm_status plm__search_smallest(plm_search *search, size_t *bytes)
             plm_plan *plan = NULL;
             if (p->peak == 0)
                 PLM_TRY(plan_point(search, p, &plan));
-            plm_plan_destroy(plan);
             if (best == 0 || p->peak < best) {
                 best = p->peak;
                 search->smallest_micro_batch = p->micro_batch;
+                hold(search, k, &plan);
             }
+            plm_plan_destroy(plan);
         }
         search->smallest = best;
     }
@@ -466,7 +508,12 @@ plm_status plm__search_plan(plm_search *search, size_t budget_bytes, plm_plan **
         plm_plan *made = NULL;
         if (p->bound > budget_bytes || p->peak > budget_bytes)
             continue;
-        PLM_TRY(plan_point(search, p, &made));
+        if (search->held && search->held_at == i) {
+            made = search->held;
+            search->held = NULL;
+        } else {
+            PLM_TRY(plan_point(search, p, &made));
+        }
         if (p->peak <= budget_bytes) {
             *plan = made;
             return PLM_OK;

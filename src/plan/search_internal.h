@@ -15,6 +15,11 @@
  *
  * which is exactly the plan's own lower bound and cost. Head chunks change what is outside of
  * blocks only, MLP chunks what is in blocks only.
+ *
+ * Networks of hundreds of blocks are not built for each price. Where one whole sketch, the frame,
+ * shows that all blocks between the first and the last are alike, a price is of the first few: of
+ * 1000 blocks, 4 are built, and the second of them counts 997 times. What does not depend on the
+ * micro-batch and is not a block's (the persistent region, the update) is the frame's.
  */
 #ifndef PLM_PLAN_SEARCH_INTERNAL_H
 #define PLM_PLAN_SEARCH_INTERNAL_H
@@ -32,9 +37,21 @@ typedef struct plm__block_price {
     int64_t cost;     /* over the whole schedule of an update */
 } plm__block_price;
 
+enum { PLM__BLOCKS_PRICED = 4 }; /* the first, two that are compared, the last */
+
+/* What all prices of a search have in common. */
+typedef struct plm__price_frame {
+    int32_t blocks; /* of the network */
+    bool alike;     /* those between the first and the last */
+    size_t persistent;
+    size_t elsewhere; /* the most that lives in INITIALIZE and UPDATE */
+    int64_t cost;     /* of both */
+} plm__price_frame;
+
 /* What one plan tells. */
 typedef struct plm__price {
-    int32_t blocks;
+    int32_t blocks;          /* that were built */
+    int32_t repeats;         /* how many blocks of the network block[1] stands for, 1 or more */
     plm__block_price *block; /* by block */
     size_t *outside;         /* by how many blocks lie below, blocks + 1 of them */
     size_t elsewhere; /* the most that lives outside of blocks in programs without a backward */
@@ -43,12 +60,22 @@ typedef struct plm__price {
     int64_t rest; /* cost of everything outside of blocks */
 } plm__price;
 
+/* *frame = that of a strategy whose choices are all made, from a sketch of the whole network. As
+ * plm_plan_create. */
+PLM_MUST_USE plm_status plm__price_frame_make(const plm_job *job, const plm_strategy *strategy,
+                                              plm_device *device, plm__price_frame *frame);
+
 /*
  * *price = what a job costs by a strategy whose choices are all made. Nothing is packed. Freed with
- * plm__price_fini. As plm_plan_create.
+ * plm__price_fini. As plm_plan_create. `frame` NULL, or of blocks that are not alike, has the whole
+ * network built.
  */
 PLM_MUST_USE plm_status plm__price_make(const plm_job *job, const plm_strategy *strategy,
-                                        plm_device *device, plm__price *price);
+                                        plm_device *device, const plm__price_frame *frame,
+                                        plm__price *price);
+
+/* Of the network that the price is of. */
+int32_t plm__price_blocks(const plm__price *price);
 
 /* A zeroed struct is allowed. */
 void plm__price_fini(plm__price *price);

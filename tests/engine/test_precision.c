@@ -401,7 +401,7 @@ static void the_smallest_budget_is_state_one_block_and_one_piece_of_the_head(voi
     assert_ok(plm__search_smallest(search, &smallest));
     strategy.head_chunks = 8; /* of 1024 tokens */
     assert_ok(plm__recompute_parse("block", &strategy.recompute));
-    assert_ok(plm__price_make(&job, &strategy, device, &price));
+    assert_ok(plm__price_make(&job, &strategy, device, NULL, &price));
     for (int32_t i = 0; i < price.blocks; i++)
         block = price.block[i].local > block ? price.block[i].local : block;
     size_t bound = price.persistent + price.overhead + block + (size_t)128 * 50257 * 2;

@@ -60,7 +60,67 @@ static int pick(uint64_t *counter, int below)
     return (int)(plm__philox_at(11, 0, 0, (*counter)++).word[0] % (uint32_t)below);
 }
 
+enum { UNEVEN_BLOCKS = 7 };
+
+/* Blocks of four kinds: each has an MLP of its own width, two have no attention. */
+static plm_tensor uneven_product(plm_graph *g, const char *name, plm_tensor x, int64_t out,
+                                 int64_t in)
+{
+    plm_tensor weight =
+        plm_parameter(g, name, 2, (int64_t[]){out, in}, plm_init_normal(0.1f), true);
+    return plm_linear(g, x, weight, PLM_TENSOR_NONE);
+}
+
+static void build_uneven(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                         int64_t sequence)
+{
+    enum { WIDTH = 32, VOCAB = 40 };
+    (void)config, (void)program;
+    plm_tensor tokens = plm_input(g, "tokens", 2, (int64_t[]){batch, sequence});
+    plm_tensor targets = plm_input(g, "targets", 2, (int64_t[]){batch, sequence});
+    plm_tensor table =
+        plm_parameter(g, "table", 2, (int64_t[]){VOCAB, WIDTH}, plm_init_normal(0.1f), true);
+    plm_tensor x = plm_embedding(g, tokens, table);
+    for (int32_t i = 0; i < plm_blocks(g, UNEVEN_BLOCKS); i++) {
+        int64_t wide = WIDTH << (i % 3 + 1);
+        plm_block(g, i);
+        if (i % 2) {
+            plm_tensor seen = uneven_product(g, "qkv", x, 3 * WIDTH, WIDTH);
+            x = plm_add(g, x, plm_attention(g, seen, 2, 2, true));
+        }
+        plm_tensor bent = plm_gelu(g, uneven_product(g, "up", x, wide, WIDTH));
+        x = plm_add(g, x, uneven_product(g, "down", bent, WIDTH, wide));
+    }
+    plm_layer(g, "head");
+    plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE), targets);
+}
+
 /* ---- prices -------------------------------------------------------------------------------- */
+
+/* The same of the first blocks and a frame, made as a search makes it. */
+static void check_few_blocks(shop *s, const plm_strategy whole[3], int32_t split, size_t bound,
+                             int64_t cost)
+{
+    plm__price_frame frame;
+    plm__price price[3] = {0};
+    plm_job job = s->job;
+    plm_strategy strategy = whole[0];
+    job.batch = strategy.micro_batch = 1;
+    strategy.head_chunks = strategy.mlp_chunks = 1;
+    job.evaluates = job.generates = false;
+    assert_ok(plm__price_frame_make(&job, &strategy, &s->device.head, &frame));
+    assert_int_equal(frame.alike, s->model.layers > PLM__BLOCKS_PRICED);
+    for (int i = 0; i < 3; i++)
+        assert_ok(plm__price_make(&s->job, &whole[i], &s->device.head, &frame, &price[i]));
+    size_t few_bound;
+    int64_t few_cost;
+    assert_int_equal(plm__price_blocks(&price[0]), s->model.layers);
+    plm__price_mix(&price[0], &price[1], &price[2], split, &few_bound, &few_cost);
+    assert_int_equal(few_bound, bound);
+    assert_int_equal(few_cost, cost);
+    for (int i = 0; i < 3; i++)
+        plm__price_fini(&price[i]);
+}
 
 static void check_mixture(shop *s, uint64_t *counter)
 {
@@ -75,10 +135,11 @@ static void check_mixture(shop *s, uint64_t *counter)
                              uniform(micro, 1, mlp, later, form)};
     plm__price price[3] = {0};
     for (int i = 0; i < 3; i++)
-        assert_ok(plm__price_make(&s->job, &whole[i], &s->device.head, &price[i]));
+        assert_ok(plm__price_make(&s->job, &whole[i], &s->device.head, NULL, &price[i]));
     size_t bound;
     int64_t cost;
     plm__price_mix(&price[0], &price[1], &price[2], split, &bound, &cost);
+    check_few_blocks(s, whole, split, bound, cost);
     plm_strategy mixed = whole[0];
     mixed.mlp_chunks = mlp;
     mixed.recompute_count = (int32_t)s->model.layers;
@@ -104,13 +165,62 @@ static void a_price_is_the_plans_own_bound_and_cost(void **state)
     (void)state;
     static const char *const models[] = {
         SMALL, "gpt:layers=3,width=24,heads=3,context=33,vocab=40",
-        "bert:layers=4,width=32,heads=4,context=16,vocab=100,dropout=0.1"};
+        "bert:layers=7,width=32,heads=4,context=16,vocab=100,dropout=0.1"};
     uint64_t counter = 0;
     for (int i = 0; i < 150; i++) {
         shop s;
         shop_open(&s, models[i % 3], 8, i % 2 ? 100000 : 0);
         check_mixture(&s, &counter);
     }
+}
+
+static void blocks_that_differ_are_all_looked_at(void **state)
+{
+    (void)state;
+    shop s;
+    plm__price_frame frame;
+    plm__price price;
+    plm_strategy strategy = uniform(1, 1, 1, 0, PLM_ATTENTION_FUSED);
+    shop_open(&s, SMALL, 1, 0);
+    s.job.network = (plm_network){build_uneven, NULL};
+    s.job.evaluates = s.job.generates = false;
+    assert_ok(plm__price_frame_make(&s.job, &strategy, &s.device.head, &frame));
+    assert_false(frame.alike);
+    assert_ok(plm__price_make(&s.job, &strategy, &s.device.head, &frame, &price));
+    assert_int_equal(price.blocks, UNEVEN_BLOCKS);
+    plm__price_fini(&price);
+}
+
+/* Calls of a network's function, and how many of them built all of its blocks. */
+typedef struct builds {
+    plm_network network;
+    int calls, whole;
+} builds;
+
+static void build_counted(plm_graph *g, const void *config, plm_program program, int64_t batch,
+                          int64_t sequence)
+{
+    builds *counted = (builds *)config;
+    counted->network.build(g, counted->network.config, program, batch, sequence);
+    counted->calls++;
+    counted->whole += plm_blocks(g, 1000) == 1000;
+}
+
+/* A thousand blocks are tens of thousands of operations, and prices are made from a hundred plans.
+ */
+static void a_search_builds_all_of_a_thousand_blocks_once(void **state)
+{
+    (void)state;
+    shop s;
+    plm_search *search = NULL;
+    plm_strategy strategy = open_strategy();
+    shop_open(&s, "gpt:layers=1000,width=8,heads=1,context=8,vocab=16", 4, 0);
+    builds counted = {.network = s.job.network};
+    s.job.network = (plm_network){build_counted, &counted};
+    assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
+    assert_true(counted.calls > 100);
+    assert_int_equal(counted.whole, 1);
+    plm_search_destroy(search);
 }
 
 /* ---- the choice ---------------------------------------------------------------------------- */
@@ -151,39 +261,6 @@ static void a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step(void **s
     (void)state;
     check_monotone(PLM_ATTENTION_FUSED);
     check_monotone(PLM_ATTENTION_AUTO);
-}
-
-/* Blocks of four kinds: each has an MLP of its own width, two have no attention. */
-static plm_tensor uneven_product(plm_graph *g, const char *name, plm_tensor x, int64_t out,
-                                 int64_t in)
-{
-    plm_tensor weight =
-        plm_parameter(g, name, 2, (int64_t[]){out, in}, plm_init_normal(0.1f), true);
-    return plm_linear(g, x, weight, PLM_TENSOR_NONE);
-}
-
-static void build_uneven(plm_graph *g, const void *config, plm_program program, int64_t batch,
-                         int64_t sequence)
-{
-    enum { WIDTH = 32, VOCAB = 40, BLOCKS = 7 };
-    (void)config, (void)program;
-    plm_tensor tokens = plm_input(g, "tokens", 2, (int64_t[]){batch, sequence});
-    plm_tensor targets = plm_input(g, "targets", 2, (int64_t[]){batch, sequence});
-    plm_tensor table =
-        plm_parameter(g, "table", 2, (int64_t[]){VOCAB, WIDTH}, plm_init_normal(0.1f), true);
-    plm_tensor x = plm_embedding(g, tokens, table);
-    for (int32_t i = 0; i < BLOCKS; i++) {
-        int64_t wide = WIDTH << (i % 3 + 1);
-        plm_block(g, i);
-        if (i % 2) {
-            plm_tensor seen = uneven_product(g, "qkv", x, 3 * WIDTH, WIDTH);
-            x = plm_add(g, x, plm_attention(g, seen, 2, 2, true));
-        }
-        plm_tensor bent = plm_gelu(g, uneven_product(g, "up", x, wide, WIDTH));
-        x = plm_add(g, x, uneven_product(g, "down", bent, WIDTH, wide));
-    }
-    plm_layer(g, "head");
-    plm_cross_entropy(g, plm_linear(g, x, table, PLM_TENSOR_NONE), targets);
 }
 
 /* Every strategy that has one choice for all blocks, beside what is chosen of a network: that of
@@ -658,6 +735,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_price_is_the_plans_own_bound_and_cost),
+        cmocka_unit_test(blocks_that_differ_are_all_looked_at),
+        cmocka_unit_test(a_search_builds_all_of_a_thousand_blocks_once),
         cmocka_unit_test(a_smaller_budget_never_gives_a_larger_peak_or_a_faster_step),
         cmocka_unit_test(nothing_that_fits_is_faster_than_the_choice),
         cmocka_unit_test(open_attention_is_the_faster_form_that_fits),
