@@ -130,6 +130,8 @@ void plm_trainer_use_tape(plm_trainer *trainer, plm_tape *tape);
  *
  * A run that resumes reaches the same bits as one that was never stopped, on the
  * same machine, thread count and micro-batch; another budget resumes it too.
+ * PLM_ERROR_ARGUMENT when another run saves into out_folder, which is locked from here until the
+ * trainer is destroyed.
  * PLM_ERROR_IO, PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint that has changed since
  * plm_trainer_create looked at it; PLM_ERROR_IO when one cannot be saved.
  */

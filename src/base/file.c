@@ -136,6 +136,54 @@ bool plm__file_remove(const char *path)
     return plm__file_calls_get()->remove(path) == 0;
 }
 
+static plm_status is_taken(const char *path, char holder[PLM_FILE_HOLDER_TEXT])
+{
+    plm__file_read_start(path, holder, PLM_FILE_HOLDER_TEXT);
+    holder[strcspn(holder, "\n")] = '\0';
+    return plm_fail(PLM_ERROR_STATE, "'%s' is held by %s", path, holder[0] ? holder : "another");
+}
+
+/* Whether the open file has lost its path: whoever gave the lock back removed it. */
+static bool is_removed(int descriptor)
+{
+    struct stat about;
+    return plm__file_calls_get()->status(descriptor, &about) == 0 && about.st_nlink == 0;
+}
+
+plm_status plm__file_lock_take(const char *path, char holder[PLM_FILE_HOLDER_TEXT],
+                               plm_file_lock *lock)
+{
+    const plm_file_calls *calls = plm__file_calls_get();
+    for (;;) {
+        int descriptor = calls->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (descriptor < 0)
+            return plm__file_failed("create", path);
+        bool held = calls->lock(descriptor) == 0;
+        bool taken = !held && errno == EWOULDBLOCK;
+        if (taken || is_removed(descriptor)) {
+            calls->close(descriptor);
+            if (taken)
+                return is_taken(path, holder);
+            continue;
+        }
+        snprintf(holder, PLM_FILE_HOLDER_TEXT, "process %ld\n", (long)getpid());
+        if (calls->write(descriptor, holder, strlen(holder)) < 0)
+            holder[0] = '\0'; /* it is held without saying by whom */
+        *lock = (plm_file_lock){.is_open = true, .is_held = held, .descriptor = descriptor};
+        snprintf(lock->path, sizeof lock->path, "%s", path);
+        return PLM_OK;
+    }
+}
+
+void plm__file_lock_give(plm_file_lock *lock)
+{
+    if (!lock->is_open)
+        return;
+    plm__file_remove(lock->path);
+    plm__file_calls_get()->close(lock->descriptor);
+    *lock = (plm_file_lock){0};
+}
+
 /* A rename puts a file in the place of anything but a folder, /dev/null too: only a file makes
  * room. Looking opens nothing, so it waits for no pipe and asks for no permission. */
 static plm_status make_sure_of_room(const char *path)

@@ -56,6 +56,26 @@ void plm__file_close(plm_file_reader *reader);
  * Returns how many bytes: 0 also when it cannot be read. */
 size_t plm__file_read_start(const char *path, char *text, size_t room);
 
+/* What one process at a time holds: a file that is locked while it is open. */
+typedef struct plm_file_lock {
+    bool is_open;
+    bool is_held; /* false where the file system has no locks, and nobody is kept out */
+    int descriptor;
+    char path[4096];
+} plm_file_lock;
+
+/*
+ * Takes the lock `path`, a file that is made for it and says who holds it. PLM_ERROR_STATE with
+ * that in `holder` ("process 4711") when another does; PLM_ERROR_IO when no file can be made there.
+ * A process that died holds nothing, whatever it left.
+ */
+enum { PLM_FILE_HOLDER_TEXT = 32 };
+PLM_MUST_USE plm_status plm__file_lock_take(const char *path, char holder[PLM_FILE_HOLDER_TEXT],
+                                            plm_file_lock *lock);
+
+/* Gives it back and removes its file; a zeroed struct is allowed. */
+void plm__file_lock_give(plm_file_lock *lock);
+
 /* Whether the file is gone. */
 bool plm__file_remove(const char *path);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -41,6 +42,11 @@ static void *system_map(int descriptor, size_t bytes)
     return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
 }
 
+static int system_lock(int descriptor)
+{
+    return flock(descriptor, LOCK_EX | LOCK_NB);
+}
+
 static const plm_file_calls system_calls = {
     .open = system_open,
     .status = system_status,
@@ -53,6 +59,7 @@ static const plm_file_calls system_calls = {
     .rename = rename,
     .make_folder = mkdir,
     .remove = unlink,
+    .lock = system_lock,
     .open_folder = opendir,
     .read_folder = readdir,
 };
@@ -127,6 +134,11 @@ static int failing_remove(const char *path)
     return fails(PLM_FILE_CALL_REMOVE) ? -1 : unlink(path);
 }
 
+static int failing_lock(int descriptor)
+{
+    return fails(PLM_FILE_CALL_LOCK) ? -1 : system_lock(descriptor);
+}
+
 static DIR *failing_open_folder(const char *path)
 {
     return fails(PLM_FILE_CALL_OPEN_FOLDER) ? NULL : opendir(path);
@@ -149,6 +161,7 @@ static const plm_file_calls failing_calls = {
     .rename = failing_rename,
     .make_folder = failing_make_folder,
     .remove = failing_remove,
+    .lock = failing_lock,
     .open_folder = failing_open_folder,
     .read_folder = failing_read_folder,
 };

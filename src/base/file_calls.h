@@ -27,6 +27,7 @@
     ROW(RENAME, "rename", EIO)                                                                     \
     ROW(MAKE_FOLDER, "make_folder", ENOSPC)                                                        \
     ROW(REMOVE, "remove", EACCES)                                                                  \
+    ROW(LOCK, "lock", ENOLCK)                                                                      \
     ROW(OPEN_FOLDER, "open_folder", EMFILE)                                                        \
     ROW(READ_FOLDER, "read_folder", EIO)
 
@@ -53,6 +54,7 @@ typedef struct plm_file_calls {
     int (*rename)(const char *from, const char *to);
     int (*make_folder)(const char *path, mode_t mode);
     int (*remove)(const char *path);
+    int (*lock)(int descriptor); /* EWOULDBLOCK: another holds it; gone when the file is closed */
     DIR *(*open_folder)(const char *path);
     struct dirent *(*read_folder)(DIR *folder); /* NULL: the end, or a failure with errno set */
 } plm_file_calls;

@@ -44,6 +44,7 @@ static void tell_identity(const plm_train_settings *s, const plm_corpus_counts *
                text->training_tokens + text->held_out_tokens, text->checksum);
 }
 
+#define LOCK_NAME ".lock"
 #define FILE_NAME "step-%08" PRId64 ".safetensors"
 
 static plm_status file_path(const char *folder, int64_t step, char path[4096])
@@ -200,12 +201,28 @@ done:
     return status;
 }
 
-plm_status plm__checkpoint_prepare(const char *folder, int64_t step)
+static plm_status take_folder(const char *folder, plm_file_lock *lock)
+{
+    char path[4096], holder[PLM_FILE_HOLDER_TEXT];
+    int length = plm__print(path, sizeof path, "%s/" LOCK_NAME, folder);
+    PLM_FAIL_IF(length < 0 || length >= (int)sizeof path, PLM_ERROR_IO,
+                "the path '%.60s...' is too long", folder);
+    plm_status status = plm__file_lock_take(path, holder, lock);
+    PLM_FAIL_IF(status == PLM_ERROR_STATE, PLM_ERROR_ARGUMENT,
+                "another run (%s) saves into '%s'; name another folder, or wait for that run's end",
+                holder[0] ? holder : "unknown", folder);
+    return status;
+}
+
+plm_status plm__checkpoint_prepare(const char *folder, int64_t step, plm_file_lock *lock)
 {
     char path[4096];
     int64_t newest;
     plm_file_writer writer;
     PLM_TRY(plm__folder_make(folder));
+    PLM_TRY(take_folder(folder, lock));
+    if (lock->is_held) /* what half files lie there now are those of runs that were killed */
+        PLM_TRY(plm__folder_each(folder, remove_leftover, (void *)folder));
     PLM_TRY(find_newest(folder, INT64_MAX, &newest));
     PLM_FAIL_IF(newest > step, PLM_ERROR_ARGUMENT,
                 "'%s' holds a checkpoint of %" PRId64 " steps, more than the %" PRId64
@@ -223,7 +240,6 @@ plm_status plm__checkpoint_save(const char *folder, int64_t keep,
 {
     char path[4096];
     PLM_TRY(plm__folder_make(folder));
-    PLM_TRY(plm__folder_each(folder, remove_leftover, (void *)folder));
     PLM_TRY(file_path(folder, step, path));
     PLM_TRY(write_file(path, settings, text, step, session));
     return remove_old(folder, keep);

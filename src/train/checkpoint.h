@@ -11,16 +11,19 @@
 #ifndef PLM_TRAIN_CHECKPOINT_H
 #define PLM_TRAIN_CHECKPOINT_H
 
+#include "base/file.h"
 #include "plimsoll/data.h"
 #include "plimsoll/train.h"
 
 /*
- * Before a run of which `step` updates are done: makes `folder` when it is missing and shows that a
- * file can be written there, so that a run does not end with nowhere to leave its state.
- * PLM_ERROR_ARGUMENT when a checkpoint of more updates lies there: keeping the newest would remove
- * what this run saves.
+ * Before a run of which `step` updates are done: makes `folder` when it is missing, locks it, which
+ * plm__file_lock_give ends also after a failure, removes what killed runs left half written, and
+ * shows that a file can be written there, so that a run does not end with nowhere to leave its
+ * state. PLM_ERROR_ARGUMENT when another run has the lock, and when a checkpoint of more updates
+ * lies there: keeping the newest would remove what this run saves.
  */
-PLM_MUST_USE plm_status plm__checkpoint_prepare(const char *folder, int64_t step);
+PLM_MUST_USE plm_status plm__checkpoint_prepare(const char *folder, int64_t step,
+                                                plm_file_lock *lock);
 
 /*
  * Saves the state after `step` updates into `folder`, which is made when it is missing, then

@@ -31,10 +31,11 @@ struct plm_trainer {
     plm_corpus_counts text; /* of the corpus */
     plm_plan *plan;
     plm_session *session;
-    plm_tape *tape;   /* borrowed, NULL: none */
-    int32_t *tokens;  /* [batch, T] the window */
-    int32_t *targets; /* [batch, T] */
-    float *logits;    /* [V] of sampling, made when first wanted */
+    plm_tape *tape;     /* borrowed, NULL: none */
+    int32_t *tokens;    /* [batch, T] the window */
+    int32_t *targets;   /* [batch, T] */
+    plm_file_lock lock; /* of the folder for checkpoints */
+    float *logits;      /* [V] of sampling, made when first wanted */
     size_t cap_bytes; /* of the device, when the trainer took it */
     size_t budget_bytes;
     size_t resident_before; /* just before planning */
@@ -152,6 +153,7 @@ void plm_trainer_destroy(plm_trainer *trainer)
     plm_plan_destroy(trainer->plan);
     plm__device_limit(trainer->settings.device, trainer->cap_bytes);
     plm_corpus_close(trainer->corpus);
+    plm__file_lock_give(&trainer->lock);
     plm__host_free(trainer->tokens);
     plm__host_free(trainer->targets);
     plm__host_free(trainer->logits);
@@ -344,7 +346,7 @@ plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *obser
         PLM_TRY(plm__checkpoint_load(s->resume_folder, s, &trainer->text, trainer->session,
                                      &made.resumed_from));
     if (s->out_folder)
-        PLM_TRY(plm__checkpoint_prepare(s->out_folder, made.resumed_from));
+        PLM_TRY(plm__checkpoint_prepare(s->out_folder, made.resumed_from, &trainer->lock));
     PLM_TRY(loop(trainer, observer, &made));
     PLM_TRY(measure(trainer, &made));
     *result = made;

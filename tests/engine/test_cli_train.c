@@ -248,7 +248,7 @@ static void a_budget_that_is_too_small_is_status_1_and_names_one_that_does(void 
     assert_int_equal(sscanf(number, "(%zu bytes)", &smallest), 1);
     for (int less = 0; less < 2; less++) {
         snprintf(arguments, sizeof arguments,
-                 "train %s --data text --threads 1 --steps 1 --budget %zu", model,
+                 "train %s --data text --threads 1 --steps 1 --budget %zuB", model,
                  smallest - (size_t)less);
         assert_int_equal(run_program(in, arguments, to_output, output), less);
     }
@@ -420,6 +420,38 @@ static void a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed(void 
     assert_int_equal(system(line), 0);
 }
 
+/* Two runs in one folder: the second goes, the first lives and saves; a killed run's lock is none.
+ */
+static void a_folder_is_one_runs_at_a_time(void **state)
+{
+    static char output[OUTPUT_BYTES];
+    const folder *in = *state;
+    char line[1200];
+    snprintf(line, sizeof line,
+             "cd %s && rm -f log && { '%s' train %s --data text --threads 1 --steps 100000000 "
+             "--json --out both >log 2>&1 & } && touch both/step-00000009.safetensors.tmp-1; "
+             "until grep -q '\"step\": *3,' log || ! kill -0 $!; do sleep 0.02; done; "
+             "touch both/step-00000009.safetensors.tmp-1; "
+             "'%s' train %s --data text --threads 1 --steps 1 --out both 2>&1 >/dev/null; "
+             "echo status $? of $!; ls both; kill -9 $!; wait $!; "
+             "'%s' train %s --data text --threads 1 --steps 1 --out both 2>&1 >/dev/null; "
+             "echo then $?; ls both; rm -r both log",
+             in->path, PLM_PROGRAM, model, PLM_PROGRAM, model, PLM_PROGRAM, model);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    output[fread(output, 1, OUTPUT_BYTES - 1, pipe)] = '\0';
+    pclose(pipe);
+    int first, told;
+    const char *refusal = strstr(output, "plimsoll: another run (process ");
+    const char *status = strstr(output, "status 2 of ");
+    if (!refusal || !status || sscanf(status, "status 2 of %d", &first) != 1 ||
+        sscanf(refusal, "plimsoll: another run (process %d)", &told) != 1 || first != told ||
+        !strstr(output, "name another folder") || !strstr(status, ".tmp-1\n") ||
+        !strstr(output, "then 0\nstep-00000001.safetensors\n") ||
+        strstr(strstr(output, "then 0"), ".tmp-1"))
+        fail_msg("%s", output);
+}
+
 static void a_run_that_is_stopped_without_a_folder_says_that_nothing_was_saved(void **state)
 {
     const folder *in = *state;
@@ -528,6 +560,7 @@ int main(void)
         cmocka_unit_test(a_masked_run_tells_no_bigram),
         cmocka_unit_test(a_sequence_longer_than_the_context_is_trained_with_a_notice),
         cmocka_unit_test(a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed),
+        cmocka_unit_test(a_folder_is_one_runs_at_a_time),
         cmocka_unit_test(a_run_that_is_stopped_without_a_folder_says_that_nothing_was_saved),
         cmocka_unit_test(a_folder_that_cannot_be_written_is_refused_before_the_first_update),
         cmocka_unit_test(a_run_whose_loss_is_no_number_at_the_end_has_failed),

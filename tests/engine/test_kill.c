@@ -90,13 +90,13 @@ static int newest_checkpoint(const sea *at, bool empty, int *others)
     for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
         char path[2 * FOLDER_BYTES + 256];
         int step, end = 0;
-        if (entry->d_name[0] == '.')
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (sscanf(entry->d_name, "step-%8d.safetensors%n", &step, &end) == 1 && end > 0 &&
             !entry->d_name[end])
             newest = step > newest ? step : newest;
         else
-            ++*others;
+            *others += strcmp(entry->d_name, ".lock") != 0; /* of a killed run: it binds nobody */
         snprintf(path, sizeof path, "%s/%s", at->run, entry->d_name);
         if (empty)
             unlink(path);

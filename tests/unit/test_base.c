@@ -341,6 +341,32 @@ static plm_status use_files(const char *folder, const char *path)
     return plm__file_write(path, "new", 3);
 }
 
+static void a_lock_is_held_once_and_by_nobody_when_given_back(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/plimsoll-test-XXXXXX", path[64], holder[PLM_FILE_HOLDER_TEXT];
+    plm_file_lock one = {0}, other = {0};
+    struct stat about;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/lock", folder);
+    for (int round = 0; round < 2; round++) {
+        assert_ok(plm__file_lock_take(path, holder, &one));
+        assert_true(one.is_held);
+        assert_int_equal(plm__file_lock_take(path, holder, &other), PLM_ERROR_STATE);
+        assert_int_equal(strtol(holder + strlen("process "), NULL, 10), getpid());
+        plm__file_lock_give(&other); /* holds nothing */
+        plm__file_lock_give(&one);
+        assert_int_not_equal(stat(path, &about), 0);
+    }
+    plm__file_fail_at(PLM_FILE_CALL_LOCK, 1, false); /* a file system without locks */
+    assert_ok(plm__file_lock_take(path, holder, &one));
+    assert_true(plm__file_fail_at(PLM_FILE_CALL_ANY, 0, false));
+    assert_false(one.is_held);
+    plm__file_lock_give(&one);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(plm__file_lock_take(path, holder, &one), PLM_ERROR_IO);
+}
+
 static void every_file_call_may_fail_and_leaves_a_whole_file(void **state)
 {
     (void)state;
@@ -367,7 +393,8 @@ static void every_file_call_may_fail_and_leaves_a_whole_file(void **state)
             assert_string_equal(names, "file"); /* no temporary is left */
         }
         /* a file that is read has no use for the rest */
-        if (!seen[kind] && kind != PLM_FILE_CALL_READ && kind != PLM_FILE_CALL_REMOVE)
+        if (!seen[kind] && kind != PLM_FILE_CALL_READ && kind != PLM_FILE_CALL_REMOVE &&
+            kind != PLM_FILE_CALL_LOCK)
             fail_msg("'%s' never failed", plm__file_call_text((plm_file_call)kind));
     }
     unlink(path);
@@ -462,6 +489,7 @@ int main(void)
         cmocka_unit_test(what_is_no_file_is_not_written_over),
         cmocka_unit_test(a_message_is_one_line_whatever_it_quotes),
         cmocka_unit_test(json_that_is_read_in_too_little_memory_is_never_read_wrong),
+        cmocka_unit_test(a_lock_is_held_once_and_by_nobody_when_given_back),
         cmocka_unit_test(every_file_call_may_fail_and_leaves_a_whole_file),
         cmocka_unit_test(a_failed_file_call_leaves_its_errno_in_the_record),
         cmocka_unit_test(dtype_sizes_are_whole_blocks),
