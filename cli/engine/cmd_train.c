@@ -94,11 +94,15 @@ static const plm_option options[] = {
     CLI_JSON("one JSON object a line, the summary last"),
 };
 
+_Static_assert(PLM_SKIPPED_IN_A_ROW_MAX == 32, "as the help says");
+
 static const plm_syntax syntax = {
     .command = "plimsoll train",
     .summary = "Plans a training run for a budget, then trains inside it. MODEL is " CLI_MODEL_HELP
                ". Ctrl-C stops after the update at hand, saving "
-               "it when there is --out; a second one stops at once.",
+               "it when there is --out; a second one stops at once. A run of which 32 updates in a "
+               "row were skipped, their gradients not finite, has diverged: it keeps its last good "
+               "checkpoints and ends with status 3.",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,
@@ -257,7 +261,7 @@ static void print_result(const plm_train_result *r)
         printf("%lld of them changed nothing: the gradient was not finite\n",
                (long long)r->skipped_steps);
     if (!isfinite(r->validation_loss))
-        puts("validation loss: not a number");
+        printf("validation loss: not %s\n", r->validation_targets > 0 ? "a number" : "measured");
     else if (r->masked)
         printf("validation loss %.4f nats over %lld hidden bytes of the held-out text\n",
                r->validation_loss, (long long)r->validation_targets);
@@ -293,10 +297,12 @@ static void print_stopped(const plm_train_result *r, const plm_train_settings *s
     fflush(stdout);
     fprintf(stderr, "plimsoll: stopped after step %lld of %lld; ", (long long)r->steps,
             (long long)settings->steps);
-    if (settings->out_folder)
+    if (!settings->out_folder)
+        fputs("nothing was saved, for want of --out\n", stderr);
+    else if (r->saved_step == r->steps)
         fprintf(stderr, "--resume %s goes on from there\n", settings->out_folder);
     else
-        fputs("nothing was saved, for want of --out\n", stderr);
+        fprintf(stderr, "nothing was saved there, for the loss or its gradient is not finite\n");
 }
 
 static plm_status print_summary(plm_trainer *trainer, const plm_train_result *result,
@@ -314,11 +320,16 @@ static plm_status print_summary(plm_trainer *trainer, const plm_train_result *re
 /* A run that came to its end may still have learnt nothing. */
 static int judge(plm_status status, const plm_train_result *result)
 {
-    if (status != PLM_OK || isfinite(result->last_loss))
+    char saved[64] = "";
+    if (status != PLM_OK || !result->diverged)
         return cli_finish(status);
-    cli_wrong("wanted a loss that is a number, found none at the end, %lld of %lld updates "
-              "skipped; try a smaller --lr or a longer --warmup",
-              (long long)result->skipped_steps, (long long)result->steps);
+    if (result->saved_step > 0)
+        snprintf(saved, sizeof saved, " from the checkpoint of step %lld",
+                 (long long)result->saved_step);
+    cli_wrong("the run diverged: wanted a loss and a gradient that are finite, found %lld of %lld "
+              "updates skipped, the last %lld in a row; try a smaller --lr or a longer --warmup%s",
+              (long long)result->skipped_steps, (long long)result->steps,
+              (long long)result->skipped_in_a_row, saved);
     return CLI_FAILED;
 }
 
@@ -369,12 +380,13 @@ static int train(const train_options *o)
     catch_signals(false);
     if (status == PLM_OK)
         status = shown.status;
-    bool stopped = status == PLM_OK && result.steps < settings->steps;
+    bool stopped = status == PLM_OK && result.steps < settings->steps &&
+                   result.skipped_in_a_row < PLM_SKIPPED_IN_A_ROW_MAX;
     if (!stopped)
         interrupted = 0; /* it came after the last update, which changes nothing */
     if (stopped)
         print_stopped(&result, settings, &shown);
-    else if (status == PLM_OK)
+    if (status == PLM_OK && (!stopped || o->choices.json))
         status = print_summary(trainer, &result, o);
     if (status == PLM_OK)
         status = write_tape(tape, settings->model.name, o);
@@ -425,6 +437,7 @@ int cmd_train(int argc, char **argv)
         return cli_finish(status);
     exit_status = train_request(&o, &request);
     cli_request_close(&request);
+    fflush(stdout);
     if (exit_status == CLI_DONE && interrupted)
         raise(interrupted); /* a shell that runs a script has to see why this ended */
     return exit_status;

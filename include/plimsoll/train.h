@@ -22,6 +22,13 @@
 extern "C" {
 #endif
 
+/*
+ * Updates skipped one after the other, their gradients not finite, after which a run has diverged
+ * and ends: one more than the halvings that fp16's loss scale may need from its largest, 2^31,
+ * to 1.
+ */
+enum { PLM_SKIPPED_IN_A_ROW_MAX = 32 };
+
 typedef struct plm_train_settings {
     plm_model model;
     const char *data_path; /* borrowed until the trainer ends */
@@ -75,6 +82,7 @@ typedef struct plm_train_observer {
 typedef struct plm_train_result {
     int64_t steps;        /* updates done in all, those before a resume too */
     int64_t resumed_from; /* updates that the checkpoint had, 0 without one */
+    int64_t saved_step;   /* updates that the last good checkpoint of this run has, 0: none */
     double first_loss;    /* of this run */
     double last_loss;
     double validation_loss;
@@ -84,6 +92,8 @@ typedef struct plm_train_result {
     double tokens_per_second;
     double seconds;
     int64_t skipped_steps;
+    int64_t skipped_in_a_row; /* at the end; PLM_SKIPPED_IN_A_ROW_MAX ended the run */
+    bool diverged; /* the last loss or gradient is not finite, and no loss scale is to blame */
     size_t budget_bytes;
     size_t predicted_peak_bytes; /* the plan's */
     size_t measured_peak_bytes;  /* counted by the device, never copied from the plan */
@@ -133,7 +143,11 @@ void plm_trainer_use_tape(plm_trainer *trainer, plm_tape *tape);
  * PLM_ERROR_ARGUMENT when another run saves into out_folder, which is locked from here until the
  * trainer is destroyed.
  * PLM_ERROR_IO, PLM_ERROR_FORMAT and PLM_ERROR_ARGUMENT for a checkpoint that has changed since
- * plm_trainer_create looked at it; PLM_ERROR_IO when one cannot be saved.
+ * plm_trainer_create looked at it; PLM_ERROR_IO when one cannot be saved, and when the text cannot
+ * be read any more, after the state until then is saved, which the message tells.
+ *
+ * A run that diverges saves nothing more, and leaves the last good checkpoints. It ends early
+ * after PLM_SKIPPED_IN_A_ROW_MAX skipped updates: PLM_OK, with result->diverged.
  */
 PLM_MUST_USE plm_status plm_trainer_run(plm_trainer *trainer, const plm_train_observer *observer,
                                         plm_train_result *result);

@@ -95,9 +95,7 @@ static plm_status find_newest(const char *folder, int64_t limit, int64_t *newest
     return PLM_OK;
 }
 
-/* Removes what lies behind the `keep` newest. A file that will not go is no reason to stop a run.
- */
-static plm_status remove_old(const char *folder, int64_t keep)
+plm_status plm__checkpoint_trim(const char *folder, int64_t keep)
 {
     int64_t step = INT64_MAX;
     char path[4096];
@@ -109,6 +107,14 @@ static plm_status remove_old(const char *folder, int64_t keep)
         if (i >= keep)
             plm__file_remove(path);
     }
+}
+
+plm_status plm__checkpoint_drop(const char *folder, int64_t step)
+{
+    char path[4096];
+    PLM_TRY(file_path(folder, step, path));
+    plm__file_remove(path);
+    return PLM_OK;
 }
 
 static void remove_leftover(const char *name, void *user)
@@ -242,7 +248,7 @@ plm_status plm__checkpoint_save(const char *folder, int64_t keep,
     PLM_TRY(plm__folder_make(folder));
     PLM_TRY(file_path(folder, step, path));
     PLM_TRY(write_file(path, settings, text, step, session));
-    return remove_old(folder, keep);
+    return plm__checkpoint_trim(folder, keep);
 }
 
 static plm_status check_note(const char *path, const char *what, const char *wanted,

@@ -35,6 +35,11 @@ PLM_MUST_USE plm_status plm__checkpoint_save(const char *folder, int64_t keep,
                                              const plm_corpus_counts *text, int64_t step,
                                              plm_session *session);
 
+/* Removes all but the `keep` newest, or the one of `step`. A file that will not go is no reason to
+ * stop a run. */
+PLM_MUST_USE plm_status plm__checkpoint_trim(const char *folder, int64_t keep);
+PLM_MUST_USE plm_status plm__checkpoint_drop(const char *folder, int64_t step);
+
 /*
  * Looks at the newest checkpoint of `folder`, before anything is planned for it: PLM_ERROR_IO for
  * no checkpoint, PLM_ERROR_FORMAT for a damaged one, PLM_ERROR_ARGUMENT for one of another model,

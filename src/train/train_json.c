@@ -36,7 +36,9 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm__json_bytes(&w, "resident_growth_bytes", result->resident_growth_bytes);
     plm__json_int(&w, "steps", result->steps);
     plm__json_int(&w, "resumed_from", result->resumed_from);
+    plm__json_int(&w, "saved_step", result->saved_step);
     plm__json_int(&w, "skipped_steps", result->skipped_steps);
+    plm__json_bool(&w, "diverged", result->diverged);
     plm__json_real(&w, "first_loss", result->first_loss);
     plm__json_real(&w, "last_loss", result->last_loss);
     plm__json_real(&w, "validation_loss", result->validation_loss);

@@ -39,6 +39,7 @@ struct plm_trainer {
     size_t cap_bytes; /* of the device, when the trainer took it */
     size_t budget_bytes;
     size_t resident_before; /* just before planning */
+    int64_t proven_step;    /* of the last checkpoint after which an update went well, 0: none */
     double bigram_loss;
     bool masked; /* the model learns hidden tokens, not the next one */
 };
@@ -223,7 +224,6 @@ static plm_status step_once(plm_trainer *trainer, int64_t step, plm_step_result 
     const plm_train_settings *s = &trainer->settings;
     plm_hyper hyper = s->hyper;
     hyper.learning_rate = plm__schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps);
-    PLM_TRY(draw_window(trainer, step));
     return plm_session_step(trainer->session, step, &hyper, s->batch, trainer->tokens,
                             trainer->targets, result);
 }
@@ -264,13 +264,81 @@ static bool is_due(int64_t done, int64_t every, int64_t steps)
     return done == steps || (every > 0 && done % every == 0);
 }
 
-/* Saves when that is due, or when the run stops here. */
-static plm_status save_if_due(plm_trainer *trainer, int64_t done, bool stops)
+/*
+ * Saves when that is due, or when the run stops here. A state that went wrong is not saved, for it
+ * would push out a good one; nor does one that is saved, until an update has shown that it is good:
+ * an update that ruins the weights has a good loss, the next one has none. Until then one more than
+ * `keep` lie there.
+ */
+static plm_status save_if_due(plm_trainer *trainer, bool stops, plm_train_result *result)
 {
     const plm_train_settings *s = &trainer->settings;
-    if (!s->out_folder || (!stops && !is_due(done, s->save_every, s->steps)))
+    bool due = stops || is_due(result->steps, s->save_every, s->steps);
+    if (!s->out_folder || !due || result->diverged || result->saved_step == result->steps)
         return PLM_OK;
-    return plm__checkpoint_save(s->out_folder, s->keep, s, &trainer->text, done, trainer->session);
+    int64_t keep = s->keep + (stops || result->steps == s->steps ? 0 : 1);
+    PLM_TRY(plm__checkpoint_save(s->out_folder, keep, s, &trainer->text, result->steps,
+                                 trainer->session));
+    result->saved_step = result->steps;
+    return PLM_OK;
+}
+
+/* After an update, the last checkpoint is known to be good, or not to be when the run ends so. */
+static plm_status judge_last_saved(plm_trainer *trainer, bool ends, plm_train_result *result)
+{
+    const plm_train_settings *s = &trainer->settings;
+    if (result->saved_step == trainer->proven_step || (result->diverged && !ends))
+        return PLM_OK;
+    if (!result->diverged) {
+        trainer->proven_step = result->saved_step;
+        return plm__checkpoint_trim(s->out_folder, s->keep);
+    }
+    PLM_TRY(plm__checkpoint_drop(s->out_folder, result->saved_step));
+    result->saved_step = trainer->proven_step;
+    return PLM_OK;
+}
+
+/* What cannot be read any more ends the run, not what it has learnt: that is saved first. */
+static plm_status end_without_text(plm_trainer *trainer, plm_status status,
+                                   plm_train_result *result)
+{
+    plm_error why;
+    plm_error_get(&why);
+    if (status != PLM_ERROR_IO || !trainer->settings.out_folder)
+        return status;
+    PLM_TRY(save_if_due(trainer, result->steps > 0, result));
+    if (result->saved_step > 0)
+        status = plm_fail(why.status, "%s; the state after %" PRId64 " updates is saved in '%s'",
+                          why.message, result->saved_step, trainer->settings.out_folder);
+    plm__fail_system(why.system_error);
+    return status;
+}
+
+/* What an update leaves to be told of the whole run. Where the loss is a number and was scaled, a
+ * gradient that is none came of the scale, which was halved: nothing went wrong. */
+static void take_update(const plm_step_result *one, plm_train_result *result)
+{
+    if (result->steps++ == result->resumed_from)
+        result->first_loss = one->loss;
+    result->last_loss = one->loss;
+    result->skipped_steps += one->skipped;
+    result->skipped_in_a_row = one->skipped ? result->skipped_in_a_row + 1 : 0;
+    result->diverged = !isfinite(one->loss) || (one->skipped && !(one->loss_scale > 1));
+}
+
+/* Evaluates and saves where that is due after an update. */
+static plm_status look_back(plm_trainer *trainer, plm_train_progress *progress,
+                            plm_train_result *result)
+{
+    const plm_train_settings *s = &trainer->settings;
+    PLM_TRY(judge_last_saved(trainer, false, result));
+    if (is_due(result->steps, s->eval_every, s->steps)) {
+        plm_status status = evaluate_now(trainer, progress, result);
+        if (status != PLM_OK)
+            return end_without_text(trainer, status, result);
+        result->diverged |= !isfinite(progress->validation_loss);
+    }
+    return save_if_due(trainer, false, result);
 }
 
 static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
@@ -278,31 +346,31 @@ static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
 {
     const plm_train_settings *s = &trainer->settings;
     int64_t began_ns = plm__clock_ns(), spent_ns = 0, first = result->resumed_from;
+    result->steps = first;
     for (int64_t step = first; step < s->steps; step++) {
         plm_step_result one;
         int64_t step_ns = plm__clock_ns();
         if (step == first + 1 || s->steps == first + 1)
             plm_session_tape(trainer->session, trainer->tape);
+        plm_status status = draw_window(trainer, step);
+        if (status != PLM_OK)
+            return end_without_text(trainer, status, result);
         PLM_TRY(step_once(trainer, step, &one));
         spent_ns += plm__clock_ns() - step_ns;
-        if (step == first)
-            result->first_loss = one.loss;
-        result->last_loss = one.loss;
-        result->skipped_steps += one.skipped;
-        result->steps = step + 1;
+        take_update(&one, result);
         plm_train_progress progress = tell(trainer, step, step + 1 - first, spent_ns, &one);
         progress.elapsed_seconds = (double)(plm__clock_ns() - began_ns) * 1e-9;
-        if (is_due(step + 1, s->eval_every, s->steps))
-            PLM_TRY(evaluate_now(trainer, &progress, result));
-        PLM_TRY(save_if_due(trainer, step + 1, false));
+        PLM_TRY(look_back(trainer, &progress, result));
         result->tokens_per_second = progress.tokens_per_second;
-        if (observer && observer->progress && !observer->progress(&progress, observer->user)) {
-            PLM_TRY(save_if_due(trainer, step + 1, true));
+        bool stops =
+            observer && observer->progress && !observer->progress(&progress, observer->user);
+        if (stops || result->skipped_in_a_row >= PLM_SKIPPED_IN_A_ROW_MAX) {
+            PLM_TRY(save_if_due(trainer, true, result));
             break;
         }
     }
     result->seconds = (double)(plm__clock_ns() - began_ns) * 1e-9;
-    return PLM_OK;
+    return judge_last_saved(trainer, true, result);
 }
 
 static plm_status measure(plm_trainer *trainer, plm_train_result *result)

@@ -404,12 +404,14 @@ static void a_run_that_is_told_to_stop_saves_its_update_and_can_be_resumed(void 
     const folder *in = *state;
     char line[512];
     assert_int_equal(stop_a_run(in, "--out saved", "TERM"), 128 + SIGTERM);
-    snprintf(line, sizeof line,
-             "cd %s && grep -o 'stopped after step [0-9]* of 100000000; --resume saved' log && "
-             "test $(ls saved | wc -l) -eq 1 && "
-             "at=$(ls saved | tr -dc 0-9) && '%s' train %s --data text --threads 1 --resume saved "
-             "--out saved --keep 1 --json --steps $((1$at - 100000000 + 1)) >log 2>&1",
-             in->path, PLM_PROGRAM, model);
+    snprintf(
+        line, sizeof line,
+        "cd %s && grep -q '\"measured_peak_bytes\":.*\"saved_step\":[^0].*\"strategy\":{' log && "
+        "grep -o 'stopped after step [0-9]* of 100000000; --resume saved' log && "
+        "test $(ls saved | wc -l) -eq 1 && "
+        "at=$(ls saved | tr -dc 0-9) && '%s' train %s --data text --threads 1 --resume saved "
+        "--out saved --keep 1 --json --steps $((1$at - 100000000 + 1)) >log 2>&1",
+        in->path, PLM_PROGRAM, model);
     assert_int_equal(system(line), 0);
     snprintf(line, sizeof line, "train %s --data text --threads 1 --steps 2 --out saved", model);
     assert_int_equal(run_program(in, line, to_error, output), 2);
@@ -482,6 +484,7 @@ static void a_run_whose_loss_is_no_number_at_the_end_has_failed(void **state)
     assert_int_equal(run_program(in, arguments, to_error, output), 3);
     assert_true(is_one_line(output));
     assert_non_null(strstr(output, "--lr"));
+    assert_non_null(strstr(output, "diverged"));
     assert_int_equal(run_program(in, arguments, to_output, output), 3);
     assert_non_null(strstr(output, "of them changed nothing"));
     assert_null(strstr(output, "bigram"));

@@ -6,9 +6,12 @@
  */
 #include "engine/small_run.h"
 
+#include <dirent.h>
+
 #include "plimsoll/data.h"
 #include "plimsoll/train.h"
 #include "train/schedule.h"
+#include "unit/scratch.h"
 
 enum { PERIOD = 12, TEXT_BYTES = 6000, STEPS_MAX = 16 };
 
@@ -518,6 +521,96 @@ static bool cut_the_text(const plm_train_progress *progress, void *user)
     return progress->step < 2 || truncate(file->path, 100) == 0;
 }
 
+/* How many checkpoints lie in a folder, which is emptied and removed; *newest = their last update.
+ */
+static int count_checkpoints(const char *folder, int *newest)
+{
+    int count = 0, step;
+    *newest = 0;
+    DIR *open = opendir(folder);
+    assert_non_null(open);
+    for (struct dirent *entry = readdir(open); entry; entry = readdir(open)) {
+        char path[400];
+        if (sscanf(entry->d_name, "step-%d.safetensors", &step) != 1)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unlink(path);
+        *newest = step > *newest ? step : *newest;
+        count++;
+    }
+    closedir(open);
+    assert_int_equal(rmdir(folder), 0);
+    return count;
+}
+
+static void
+a_text_that_is_cut_short_under_a_run_leaves_a_checkpoint_of_what_was_learnt(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_trainer *trainer = NULL;
+    plm_train_result result;
+    int newest;
+    char folder[SCRATCH_BYTES];
+    assert_true(scratch_folder(folder));
+    text_write_repeats(&file);
+    plm_train_settings settings = usual_settings(&file);
+    plm_train_observer observer = {cut_the_text, &file};
+    settings.out_folder = folder;
+    settings.keep = 1;
+    assert_ok(plm_trainer_create(&settings, &trainer));
+    assert_int_equal(plm_trainer_run(trainer, &observer, &result), PLM_ERROR_IO);
+    assert_told("is shorter than it was");
+    assert_told("the state after 2 updates is saved in '");
+    plm_trainer_destroy(trainer);
+    assert_int_equal(count_checkpoints(folder, &newest), 1);
+    assert_int_equal(newest, 2);
+    unlink(file.path);
+}
+
+static void run_quietly(const plm_train_settings *settings, plm_train_result *result)
+{
+    plm_trainer *trainer = NULL;
+    assert_ok(plm_trainer_create(settings, &trainer));
+    assert_ok(plm_trainer_run(trainer, NULL, result));
+    plm_trainer_destroy(trainer);
+}
+
+/* Four updates go well. Then a step as high as a mountain ruins the weights, which shows in the
+ * next update only: it and all others are skipped. Two checkpoints are kept, and each update is
+ * saved: those of the updates 3 and 4 stay, not that of the ruin. */
+static void a_run_that_diverges_ends_after_the_stated_skips_and_keeps_what_was_good(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_train_result result;
+    text_write_repeats(&file);
+    for (int64_t beyond = -1; beyond <= 60; beyond += 61) {
+        char folder[SCRATCH_BYTES];
+        int newest;
+        plm_train_settings settings = usual_settings(&file);
+        assert_true(scratch_folder(folder));
+        settings.out_folder = folder;
+        settings.save_every = 1;
+        settings.keep = 2;
+        settings.steps = 4;
+        run_quietly(&settings, &result);
+        assert_false(result.diverged);
+        assert_int_equal(result.saved_step, 4);
+        settings.resume_folder = folder;
+        settings.hyper.learning_rate = 1e30f;
+        settings.steps = 5 + PLM_SKIPPED_IN_A_ROW_MAX + beyond;
+        run_quietly(&settings, &result);
+        assert_true(result.diverged);
+        assert_int_equal(result.steps, 5 + PLM_SKIPPED_IN_A_ROW_MAX + (beyond < 0 ? beyond : 0));
+        assert_int_equal(result.skipped_in_a_row, result.steps - 5);
+        assert_int_equal(result.saved_step, 0);
+        assert_int_equal(count_checkpoints(folder, &newest), 2);
+        assert_int_equal(newest, 4);
+    }
+    unlink(file.path);
+}
+
 static void a_text_that_is_cut_short_under_a_run_ends_it_with_a_message(void **state)
 {
     (void)state;
@@ -555,6 +648,9 @@ int main(void)
         cmocka_unit_test(settings_out_of_range_are_refused),
         cmocka_unit_test(creating_a_trainer_survives_the_failure_of_every_allocation),
         cmocka_unit_test(a_text_that_is_cut_short_under_a_run_ends_it_with_a_message),
+        cmocka_unit_test(
+            a_text_that_is_cut_short_under_a_run_leaves_a_checkpoint_of_what_was_learnt),
+        cmocka_unit_test(a_run_that_diverges_ends_after_the_stated_skips_and_keeps_what_was_good),
     };
     return cmocka_run_group_tests(tests, open_cpu, close_cpu);
 }
