@@ -357,16 +357,47 @@ static plm_status open_newest(const char *folder, char path[4096], int64_t *step
     return plm__safetensors_open(path, file);
 }
 
+static bool is_whole(const char *path)
+{
+    plm_safetensors *file = NULL;
+    bool whole = plm__safetensors_open(path, &file) == PLM_OK;
+    whole = whole && plm__safetensors_verify(file) == PLM_OK;
+    plm__safetensors_close(file);
+    return whole;
+}
+
+/* Why the checkpoint of `step` is damaged has just been said; the newest whole one is named too. */
+static plm_status name_older(const char *folder, int64_t step)
+{
+    plm_error why;
+    plm_error_get(&why);
+    for (int64_t older = step;;) {
+        char path[4096];
+        PLM_TRY(find_newest(folder, older - 1, &older));
+        if (older < 0)
+            return plm_fail(PLM_ERROR_FORMAT, "%s; no older checkpoint is whole", why.message);
+        PLM_TRY(file_path(folder, older, path));
+        if (is_whole(path))
+            return plm_fail(PLM_ERROR_FORMAT,
+                            "%s; the older '%.200s' is whole: remove the damaged file to go on "
+                            "from that one",
+                            why.message, path);
+    }
+}
+
 plm_status plm__checkpoint_check(const char *folder, const plm_train_settings *settings,
                                  const plm_corpus_counts *text)
 {
     char path[4096];
-    int64_t step;
+    int64_t step = -1;
     plm_safetensors *file = NULL;
     plm_session_counters counters;
-    PLM_TRY(open_newest(folder, path, &step, &file));
-    plm_status status = check_file(path, file, settings, text, step, &counters);
+    plm_status status = open_newest(folder, path, &step, &file);
+    if (status == PLM_OK)
+        status = check_file(path, file, settings, text, step, &counters);
     plm__safetensors_close(file);
+    if (status == PLM_ERROR_FORMAT && step >= 0)
+        return name_older(folder, step);
     PLM_TRY(status);
     PLM_FAIL_IF(step >= settings->steps, PLM_ERROR_ARGUMENT,
                 "the checkpoint in '%s' has %" PRId64

@@ -42,9 +42,10 @@ PLM_MUST_USE plm_status plm__checkpoint_drop(const char *folder, int64_t step);
 
 /*
  * Looks at the newest checkpoint of `folder`, before anything is planned for it: PLM_ERROR_IO for
- * no checkpoint, PLM_ERROR_FORMAT for a damaged one, PLM_ERROR_ARGUMENT for one of another model,
- * seed, batch, sequence or optimizer, for one of another text unless settings->other_text (one that
- * names no text is taken), and for one with all of settings->steps.
+ * no checkpoint, PLM_ERROR_FORMAT for a damaged one, with the newest whole one named,
+ * PLM_ERROR_ARGUMENT for one of another model, seed, batch, sequence or optimizer, for one of
+ * another text unless settings->other_text (one that names no text is taken), and for one with all
+ * of settings->steps.
  */
 PLM_MUST_USE plm_status plm__checkpoint_check(const char *folder,
                                               const plm_train_settings *settings,

@@ -204,6 +204,33 @@ static void a_name_is_a_checkpoints_only_as_it_is_written(void **state)
     close_bench(&at);
 }
 
+/* Three checkpoints, the two newest cut: the message names the oldest, or that there is none. */
+static void a_damaged_checkpoint_names_the_older_one_that_is_whole(void **state)
+{
+    (void)state;
+    static bench at;
+    char newer[2][200];
+    plm_error error;
+    open_bench(&at);
+    at.settings.steps = STEP + 10;
+    for (int i = 0; i < 2; i++) {
+        snprintf(newer[i], sizeof newer[i], "%s/step-%08d.safetensors", at.folder, STEP + 1 + i);
+        assert_ok(plm__file_write(newer[i], at.good.bytes, at.good.byte_count / 2));
+    }
+    for (int whole = 1; whole >= 0; whole--) {
+        put(&at, at.good.bytes, at.good.byte_count - (whole ? 0 : 1));
+        assert_int_equal(plm__checkpoint_check(at.folder, &at.settings, &at.text),
+                         PLM_ERROR_FORMAT);
+        plm_error_get(&error);
+        assert_non_null(strstr(error.message, newer[1])); /* the newest, of which it is said */
+        assert_int_equal(strstr(error.message, at.path) != NULL, whole);
+        assert_int_equal(strstr(error.message, "no older checkpoint is whole") != NULL, !whole);
+    }
+    for (int i = 0; i < 2; i++)
+        unlink(newer[i]);
+    close_bench(&at);
+}
+
 static void a_checkpoint_with_bytes_behind_it_is_refused(void **state)
 {
     (void)state;
@@ -451,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_cut_at_any_length_is_refused),
         cmocka_unit_test(a_name_is_a_checkpoints_only_as_it_is_written),
+        cmocka_unit_test(a_damaged_checkpoint_names_the_older_one_that_is_whole),
         cmocka_unit_test(a_checkpoint_with_bytes_behind_it_is_refused),
         cmocka_unit_test(a_checkpoint_with_one_byte_changed_is_refused),
         cmocka_unit_test(a_checkpoint_of_another_run_is_refused),
