@@ -234,6 +234,54 @@ static plm_status read_sources(const char *what, const json_t *value, plm_device
     return PLM_OK;
 }
 
+/* What no device of today or of the next years is beyond: a figure outside is a slip of the pen or
+ * of the unit, and plans by it would be nonsense. */
+#define RATE_MIN       1e6 /* operations or bytes a second */
+#define RATE_MAX       1e18
+#define LAUNCH_MAX     1.0  /* seconds */
+#define EFFICIENCY_MIN 1e-6 /* an operation that fits a cache is above 1 */
+#define EFFICIENCY_MAX 1e3
+#define MEMORY_MIN     0x1p24 /* 16 MiB */
+#define MEMORY_MAX     0x1p50 /* 1 PiB */
+
+static plm_status check_range(const char *what, const char *key, double found, double least,
+                              double most)
+{
+    PLM_FAIL_IF(found < least || found > most, PLM_ERROR_ARGUMENT,
+                "%s: wanted %.60s of %g to %g, found %g", what, key, least, most, found);
+    return PLM_OK;
+}
+
+static plm_status check_shares(const char *what, const double shares[PLM_DEVICE_PROFILE_OPS_MAX])
+{
+    for (int i = 0; i < PLM_OP_COUNT; i++)
+        if (shares[i] > 0)
+            PLM_TRY(check_range(what, "efficiency", shares[i], EFFICIENCY_MIN, EFFICIENCY_MAX));
+    return PLM_OK;
+}
+
+/* A CPU's memory may be left out, or 0, as calibration leaves it: the machine is asked. */
+static plm_status check_figures(const char *what, const plm_device_profile *profile)
+{
+    for (int i = 0; i < PLM_DTYPE_COUNT; i++) {
+        if (profile->product_flops[i] > 0)
+            PLM_TRY(
+                check_range(what, "product_flops", profile->product_flops[i], RATE_MIN, RATE_MAX));
+        PLM_TRY(check_shares(what, profile->efficiency_of[i]));
+    }
+    PLM_TRY(check_shares(what, profile->efficiency));
+    PLM_TRY(check_range(what, "bandwidth", profile->bandwidth, RATE_MIN, RATE_MAX));
+    PLM_TRY(check_range(what, "launch_seconds", profile->launch_seconds, 0, LAUNCH_MAX));
+    PLM_TRY(check_range(what, "overhead_bytes", (double)profile->overhead_bytes, 0, MEMORY_MAX));
+    if (profile->memory_bytes > 0 || profile->kind != PLM_DEVICE_CPU)
+        PLM_TRY(check_range(what, "memory_bytes", (double)profile->memory_bytes, MEMORY_MIN,
+                            MEMORY_MAX));
+    PLM_FAIL_IF(profile->memory_bytes > 0 && profile->overhead_bytes >= profile->memory_bytes,
+                PLM_ERROR_ARGUMENT, "%s: an overhead of %zu bytes fills the memory of %zu", what,
+                profile->overhead_bytes, profile->memory_bytes);
+    return PLM_OK;
+}
+
 static plm_status read_all(const char *what, const json_t *root, plm_device_profile *profile)
 {
     const char *name;
@@ -249,10 +297,7 @@ static plm_status read_all(const char *what, const json_t *root, plm_device_prof
                     "%s: the device profile lacks %s", what, fields[i].name);
     PLM_FAIL_IF(profile->product_flops[PLM_DTYPE_F32] == 0, PLM_ERROR_ARGUMENT,
                 "%s: the device profile lacks product_flops of fp32", what);
-    PLM_FAIL_IF(profile->memory_bytes > 0 && profile->overhead_bytes >= profile->memory_bytes,
-                PLM_ERROR_ARGUMENT, "%s: an overhead of %zu bytes fills the memory of %zu", what,
-                profile->overhead_bytes, profile->memory_bytes);
-    return PLM_OK;
+    return check_figures(what, profile);
 }
 
 plm_status plm__device_profile_read(const char *what, const void *text, size_t byte_count,

@@ -233,7 +233,7 @@ static void bad_profiles_are_refused_by_name(void **state)
         {"{" GOOD ",\"kind\":\"tpu\"}", "kind \"cpu\" or \"cuda\", found 'tpu'",
          PLM_ERROR_ARGUMENT},
         {"{" GOOD ",\"kind\":1}", "found 'no text'", PLM_ERROR_ARGUMENT},
-        {"{" GOOD ",\"memory_bytes\":10,\"overhead_bytes\":10}", "fills the memory",
+        {"{" GOOD ",\"memory_bytes\":20000000,\"overhead_bytes\":20000000}", "fills the memory",
          PLM_ERROR_ARGUMENT},
         {"{" GOOD ",\"overhead_bytes\":\"500 MB\"}", "overhead_bytes as a whole number",
          PLM_ERROR_ARGUMENT},
@@ -264,6 +264,51 @@ static void bad_profiles_are_refused_by_name(void **state)
     assert_ok(plm__device_profile_read("test", "{" GOOD "}", strlen("{" GOOD "}"), &profile));
 }
 
+/* A figure at its bound and one beyond it, in a profile that is good but for that. */
+static void figures_of_no_device_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *after, *within, *beyond, *wanted;
+    } cases[] = {
+        {"\"product_flops\":{\"fp32\":", "},\"bandwidth\":1e9,\"launch_seconds\":0", "1e18",
+         "1.1e18", "wanted product_flops of 1e+06 to 1e+18, found 1.1e+18"},
+        {"\"product_flops\":{\"fp32\":", "},\"bandwidth\":1e9,\"launch_seconds\":0", "1e6", "9.9e5",
+         "product_flops"},
+        {"\"product_flops\":{\"fp32\":1e9,\"bf16\":", "},\"bandwidth\":1e9,\"launch_seconds\":0",
+         "1e18", "1e300", "product_flops"},
+        {"\"product_flops\":{\"fp32\":1e9},\"bandwidth\":", ",\"launch_seconds\":0", "1e18",
+         "1.1e18", "bandwidth"},
+        {"\"product_flops\":{\"fp32\":1e9},\"bandwidth\":", ",\"launch_seconds\":0", "1e6", "9.9e5",
+         "bandwidth"},
+        {"\"product_flops\":{\"fp32\":1e9},\"bandwidth\":1e9,\"launch_seconds\":", "", "1", "1.01",
+         "launch_seconds"},
+        {GOOD ",\"efficiency\":{\"linear\":", "}", "1e3", "1.1e3", "efficiency"},
+        {GOOD ",\"efficiency\":{\"linear\":", "}", "1e-6", "9e-7", "efficiency"},
+        {GOOD ",\"efficiency\":{\"bf16\":{\"linear\":", "}}", "1e3", "1e9", "efficiency"},
+        {GOOD ",\"memory_bytes\":", "", "16777216", "16777215", "memory_bytes"},
+        {GOOD ",\"memory_bytes\":", "", "1125899906842624", "1125899906842625", "memory_bytes"},
+        {GOOD ",\"memory_bytes\":", "", "0", "9223372036854775807", "memory_bytes"},
+        {GOOD ",\"kind\":\"cuda\",\"memory_bytes\":", "", "16777216", "0", "memory_bytes"},
+        {GOOD ",\"overhead_bytes\":", "", "1125899906842624", "1125899906842625", "overhead_bytes"},
+    };
+    plm_device_profile profile;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int beyond = 0; beyond < 2; beyond++) {
+            char text[320];
+            plm_error error;
+            snprintf(text, sizeof text, "{%s%s%s%s}",
+                     strncmp(cases[i].before, GOOD, 8) == 0 ? "" : "\"name\":\"x\",",
+                     cases[i].before, beyond ? cases[i].beyond : cases[i].within, cases[i].after);
+            plm_status status = plm_device_profile_read("test", text, strlen(text), &profile);
+            plm_error_get(&error);
+            if (status != (beyond ? PLM_ERROR_ARGUMENT : PLM_OK) ||
+                (beyond && !strstr(error.message, cases[i].wanted)))
+                fail_msg("%s: %s, '%s'", text, plm_status_name(status), error.message);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +321,7 @@ int main(void)
         cmocka_unit_test(without_a_profile_there_are_no_seconds),
         cmocka_unit_test(a_profile_comes_back_from_its_file),
         cmocka_unit_test(bad_profiles_are_refused_by_name),
+        cmocka_unit_test(figures_of_no_device_are_refused),
     };
     return run_test_group(tests);
 }

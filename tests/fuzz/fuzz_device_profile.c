@@ -22,8 +22,9 @@ enum { MEMORY_MULTIPLE = 256, MEMORY_BASE_BYTES = 64 * 1024 };
 
 static bool can_be_priced_with(const plm_device_profile *p)
 {
-    bool good = isfinite(p->bandwidth) && p->bandwidth > 0 && isfinite(p->launch_seconds) &&
-                p->launch_seconds >= 0 && p->product_flops[PLM_DTYPE_F32] > 0 && p->threads >= 0;
+    bool good = p->bandwidth > 0 && p->bandwidth < 1e19 && p->launch_seconds >= 0 &&
+                p->launch_seconds <= 1 && p->product_flops[PLM_DTYPE_F32] > 0 && p->threads >= 0 &&
+                p->memory_bytes <= (size_t)1 << 50 && p->overhead_bytes <= (size_t)1 << 50;
     for (int dtype = 0; dtype < PLM_DTYPE_COUNT; dtype++) {
         good = good && isfinite(p->product_flops[dtype]) && p->product_flops[dtype] >= 0;
         for (int op = 0; op < PLM_DEVICE_PROFILE_OPS_MAX; op++)
