@@ -62,7 +62,8 @@ typedef struct plm_strategy {
     plm_update_time update; /* early: with one micro-batch a window, no clipping, no loss scale */
     plm_attention_form attention;
     int64_t head_chunks; /* pieces in which head and loss run, 1: whole; 0: chosen by the plan */
-    int64_t mlp_chunks;  /* pieces in which the MLP runs of each block that does not keep it */
+    int64_t mlp_chunks;  /* pieces in which the MLP runs of each block that does not keep it; a
+                            plan whose blocks all keep theirs tells 1 */
     uint32_t recompute;  /* plm_recompute bits of every block that is not listed, above them a bit
                             for each name */
     int32_t recompute_count;               /* blocks listed, from block 0 */

@@ -117,6 +117,7 @@ struct plm_graph {
     int32_t block;       /* of operations that follow, -1 outside of blocks */
     int32_t block_count; /* one more than the largest block so far */
     int32_t blocks_most; /* that plm_blocks lets a network append, 0: all */
+    bool cuts_mlps;      /* the strategy's chunks of MLPs came about in one of them at least */
     uint32_t label;      /* overrides the label of appended operations, 0: their own */
     uint32_t next_site;
     plm_error error; /* the first failure */

@@ -140,6 +140,7 @@ static plm_status cut_mlps(plm__cut *cut)
             chunks = mlp.rows;
         PLM_TRY(check_rows("MLP", mlp.rows, chunks));
         PLM_TRY(plm__cut_rows(cut, &mlp, chunks));
+        cut->graph->cuts_mlps = true;
         next = mlp.end;
     }
     return PLM_OK;

@@ -216,6 +216,8 @@ static plm_status sketch(const plm_job *job, const plm_strategy *strategy, plm_d
     PLM_TRY(plm__graph_create(strategy, &plan->graph));
     plan->graph->blocks_most = blocks_most;
     PLM_TRY(build_programs(plan->graph, job));
+    if (!plan->graph->cuts_mlps) /* every MLP is kept, and nothing was cut */
+        plan->summary.strategy.mlp_chunks = 1;
     PLM_TRY(ask_workspaces(plan, device));
     return find_lifetimes(plan);
 }

@@ -191,6 +191,32 @@ static void a_strategy_file_fixes_the_choices(void **state)
     json_decref(root);
 }
 
+/* Of MLPs that are kept nothing is cut, and nothing else is said. */
+static void chunks_of_mlps_are_told_as_they_came_about(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *recompute;
+        json_int_t chunks;
+    } cases[] = {{"none", 1}, {"act", 1}, {"mlp", 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static char output[OUTPUT_BYTES];
+        char line[256];
+        snprintf(line, sizeof line, SMALL " --batch 8 --mlp-chunks 4 --recompute %s",
+                 cases[i].recompute);
+        json_t *root = run_json("bill", line, 0);
+        assert_int_equal(json_number(json_object_get(root, "strategy"), "mlp_chunks"),
+                         cases[i].chunks);
+        json_decref(root);
+        snprintf(line, sizeof line, "bill " SMALL " --batch 8 --mlp-chunks 4 --recompute %s",
+                 cases[i].recompute);
+        assert_int_equal(run_program(line, to_output, output), 0);
+        for (char *end = strchr(output, '\n'); end; end = strchr(end, '\n'))
+            *end = ' '; /* where the line is long */
+        assert_int_equal(strstr(output, "MLP in 4 chunks") != NULL, cases[i].chunks > 1);
+    }
+}
+
 static void a_longer_sequence_enlarges_the_table_with_a_note(void **state)
 {
     (void)state;
@@ -331,6 +357,7 @@ int main(void)
         cmocka_unit_test(a_budget_chooses_the_micro_batch),
         cmocka_unit_test(a_budget_that_fits_nothing_gives_the_smallest_plan_and_status_1),
         cmocka_unit_test(a_strategy_file_fixes_the_choices),
+        cmocka_unit_test(chunks_of_mlps_are_told_as_they_came_about),
         cmocka_unit_test(a_longer_sequence_enlarges_the_table_with_a_note),
         cmocka_unit_test(a_page_that_is_piped_has_no_escapes),
         cmocka_unit_test(a_plan_becomes_a_page_too),

@@ -108,6 +108,7 @@ static void the_checklist_is_on_the_page_and_in_json(void **state)
     assert_non_null(strstr(output, "Does the allocator suit the access pattern? No."));
     assert_int_equal(
         run_program("snapshot " SNAPSHOTS "no_history_recorded.pickle.xz", to_output, output), 0);
+    assert_non_null(strstr(output, "Verdict: no history was recorded"));
     assert_non_null(
         strstr(output, "Does the allocator suit the access pattern? This cannot be told."));
     static const char *const totals[][2] = {{"fsdp2_memory_stats.json", "no"},
