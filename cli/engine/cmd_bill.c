@@ -142,7 +142,7 @@ static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments,
 static int say_no(const plm_plan_summary *plan, const cli_request *request)
 {
     char peak[PLM_SIZE_TEXT], memory[PLM_SIZE_TEXT];
-    cli_wrong("a peak of %s does not fit the %s of %s; plimsoll plan finds what does",
+    cli_wrong("a peak of %s does not fit the budget of %s on %s; plimsoll plan finds what does",
               plm_size_format(plan->peak_bytes, peak),
               plm_size_format(request->budget_bytes, memory), request->rates.name);
     return CLI_NO;

@@ -52,6 +52,17 @@ static plm_status print_advice(const plm_advice *advice, const char *model, bool
     return cli_print(status, text, json);
 }
 
+/* What is proposed is for train, which clips by itself. */
+static bool proposes_early(const plm_advice *advice)
+{
+    bool early = advice->plan.strategy.update == PLM_UPDATE_EARLY;
+    for (int i = 0; !advice->fits && i < advice->alternative_count; i++) {
+        const plm_alternative *other = &advice->alternatives[i];
+        early |= other->fits && other->plan.strategy.update == PLM_UPDATE_EARLY;
+    }
+    return early;
+}
+
 int cmd_plan(int argc, char **argv)
 {
     plan_settings settings = {0};
@@ -76,6 +87,9 @@ int cmd_plan(int argc, char **argv)
         status = plm_strategy_save(&advice->plan.strategy, settings.save_strategy);
     if (status == PLM_OK)
         status = print_advice(advice, operands.items[0], settings.choices.json);
+    if (status == PLM_OK && !settings.choices.json && proposes_early(advice))
+        puts(
+            "train wants --clip 0 with --update early, which never sees the norm of all gradients");
     plm_advice_destroy(advice);
     cli_request_close(&request);
     if (status != PLM_OK)
