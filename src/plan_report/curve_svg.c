@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A growth curve as a picture: two charts over one axis. Above, the peak: its constant, linear and
- * quadratic part stacked as the fit gives them, each plan as a point, what a run counted as a ring,
- * the budget as a line and the largest that fits marked on it. Below, the time of an update: the
- * predictions as points, what was measured as rings, the fit as a line.
+ * quadratic part stacked as the fit gives them, the budget as a line and the largest that fits
+ * marked on it. Below, the time of an update with its fit. In both, each plan is a point, and what
+ * a run measured a ring.
  *
  * One SVG without scripts, fonts or links. Its colours are named once and follow the reader's
  * preference for light or dark.
@@ -22,28 +22,20 @@
 
 enum {
     WIDTH = 900,
-    LEFT = 84,  /* of the charts */
-    RIGHT = 640 /* behind it stand the names of the parts */
-};
-enum {
+    LEFT = 84,   /* of the charts */
+    RIGHT = 640, /* behind it stand the names of the parts, from LEGEND on */
+    LEGEND = RIGHT + 22,
     PEAK_TOP = 104,
     PEAK_BOTTOM = 384,
     TIME_TOP = 444,
     TIME_BOTTOM = 564,
-    HEIGHT = 618,
-    LEGEND = RIGHT + 22, /* left edge of names at the right */
     TITLE_FONT = 17,
-    SAMPLES = 48, /* of a curved line */
-    TICKS_UP = 6, /* steps of a scale, at most */
-    TICKS_ACROSS = 8,
+    SAMPLES = 48,    /* of a curved line */
+    STEPS = 6,       /* of a scale, at most */
     PARTS = 3,       /* constant, linear, quadratic */
     LABEL_STEP = 18, /* between names that would touch */
-    NUMBER_TEXT = 32
+    TEXT = 256
 };
-
-static const char head[] =
-    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-    "role=\"img\">\n<title>";
 
 static const char style[] =
     "<style>\n"
@@ -55,102 +47,78 @@ static const char style[] =
     "}\n"
     "text { fill: var(--soft); font: 12px system-ui, -apple-system, \"Segoe UI\", \"DejaVu Sans\", "
     "sans-serif; }\n"
-    ".title { fill: var(--ink); font-weight: 600; }\n"
-    ".name { fill: var(--ink); }\n"
-    ".end { text-anchor: end; } .mid { text-anchor: middle; }\n"
-    ".paper { fill: var(--paper); }\n"
-    ".grid { stroke: var(--line); } .axis { stroke: var(--soft); }\n"
-    ".part { fill-opacity: .82; }\n"
+    ".title { fill: var(--ink); font-weight: 600; } .name { fill: var(--ink); }\n"
+    ".end { text-anchor: end; } .mid { text-anchor: middle; } .paper { fill: var(--paper); }\n"
+    ".grid { stroke: var(--line); } .part { fill-opacity: .82; }\n"
     ".plan { fill: var(--ink); stroke: var(--paper); stroke-width: 1.5; }\n"
     ".run { fill: none; stroke: var(--ink); stroke-width: 1.5; }\n"
     ".curve { fill: none; stroke: var(--p1); stroke-width: 2; }\n"
-    ".budget { stroke: var(--warn); stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; }\n"
+    ".budget { stroke: var(--warn); stroke-width: 1.5; stroke-dasharray: 6 4; }\n"
     ".fits { fill: var(--warn); stroke: var(--paper); stroke-width: 1.5; }\n"
     ".warn { fill: var(--warn); paint-order: stroke; stroke: var(--paper); stroke-width: 3; }\n"
     "</style>\n";
 
-/* A scale from 0: what it reaches, where its lines stand, in which unit they are told. */
+/* A scale from 0 along one side of a chart: what it reaches, and the pixels of both ends. */
 typedef struct scale {
-    double most, step, unit;
-    const char *unit_text;
+    double most, step;
+    int from, to;
+    bool bytes; /* else seconds, sequences or tokens */
 } scale;
 
 typedef struct picture {
     const plm_curve *curve;
     plm_text out;
-    double last; /* of the points: the right end of the axis */
     scale across, peak, time;
 } picture;
 
-/* The smallest of 1, 2, 5 times a power of ten that makes at most `steps` steps. */
-static double round_step(double most, int steps)
+static double at(const scale *s, double value)
 {
-    double power = pow(10, floor(log10(most / steps)));
-    static const double factors[] = {1, 2, 5, 10};
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-        if (factors[i] * power * steps >= most)
-            return factors[i] * power;
-    return 10 * power;
+    return s->from + (s->to - s->from) * value / s->most;
 }
 
-/* A scale that goes up ends at a whole step. */
-static scale scale_up(double most, double unit, const char *unit_text)
+/* Steps of 1, 2 or 5 times a power of ten, of bytes in their largest unit, at most STEPS of them.
+ */
+static scale scale_of(double most, bool bytes, int from, int to)
 {
-    double step = round_step(most / unit, TICKS_UP) * unit;
-    return (scale){step * ceil(most / step - 1e-9), step, unit, unit_text};
-}
-
-static scale byte_scale(double most)
-{
-    static const char *const names[] = {" B", " KiB", " MiB", " GiB", " TiB"};
-    size_t at = 0;
     double unit = 1;
-    while (at + 1 < sizeof names / sizeof *names && most >= 1024 * unit)
-        unit *= 1024, at++;
-    return scale_up(most, unit, names[at]);
+    while (bytes && most >= 1024 * unit)
+        unit *= 1024;
+    double step = pow(10, floor(log10(most / unit / STEPS))) * unit;
+    static const double factors[] = {2, 2.5, 2}; /* to 2, 5, 10 */
+    for (int i = 0; i < 3 && step * STEPS < most; i++)
+        step *= factors[i];
+    return (scale){most, step, from, to, bytes};
 }
 
-static scale time_scale(double most)
+/* One that goes up ends at a whole step. */
+static scale scale_up(double most, bool bytes, int bottom, int top)
 {
-    return most < 1e-3 ? scale_up(most, 1e-6, " us")
-           : most < 1  ? scale_up(most, 1e-3, " ms")
-                       : scale_up(most, 1, " s");
+    scale made = scale_of(most, bytes, bottom, top);
+    made.most = made.step * ceil(most / made.step - 1e-9);
+    return made;
 }
 
-static double at_x(const picture *p, double x)
+static const char *figure(const scale *s, double value, char text[PLM_SIZE_TEXT])
 {
-    return LEFT + (RIGHT - LEFT) * x / p->last;
+    if (s->bytes)
+        return plm_size_format((size_t)value, text);
+    plm__print(text, PLM_SIZE_TEXT, s->from == LEFT ? "%.10g" : "%.3g s", value);
+    return text;
 }
 
-static double at_y(const scale *s, int top, int bottom, double value)
-{
-    return bottom - (bottom - top) * value / s->most;
-}
-
-static double peak_y(const picture *p, double bytes)
-{
-    return at_y(&p->peak, PEAK_TOP, PEAK_BOTTOM, bytes);
-}
-
-static double time_y(const picture *p, double seconds)
-{
-    return at_y(&p->time, TIME_TOP, TIME_BOTTOM, seconds);
-}
-
-/* The text of any bytes, as XML: what JSON's text escapes, it escapes too, but for two. */
+/* The text of any bytes, as XML. */
 static void add_escaped(plm_text *out, const char *text)
 {
     int64_t count = (int64_t)strlen(text);
     for (int64_t i = 0, length; i < count; i += length) {
         length = plm__utf8_decode(text + i, count - i, NULL);
-        if (length == 0) {
+        if (length == 0)
             plm__text_add(out, "?");
-            length = 1;
-        } else if (strchr("<>&\"", text[i])) {
+        else if (strchr("<>&\"", text[i]))
             plm__text_add(out, "&#%d;", text[i]);
-        } else if ((unsigned char)text[i] >= ' ') {
+        else if ((unsigned char)text[i] >= ' ')
             plm__text_add_bytes(out, text + i, length);
-        }
+        length = length > 0 ? length : 1;
     }
 }
 
@@ -160,120 +128,61 @@ static void add_text(picture *p, double x, double y, const char *class, const ch
                   text);
 }
 
-static void add_line(picture *p, const char *class, double x1, double y1, double x2, double y2)
-{
-    plm__text_add(&p->out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                  class, x1, y1, x2, y2);
-}
-
-static void add_circle(picture *p, const char *class, double x, double y, double radius,
-                       const char *told)
+static void add_mark(picture *p, const char *class, double x, double y, const char *told)
 {
     plm__text_add(&p->out,
-                  "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"><title>%s</title>"
+                  "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>%s</title>"
                   "</circle>\n",
-                  class, x, y, radius, told);
+                  class, x, y, strcmp(class, "run") == 0 ? 7 : 4, told);
 }
 
-/* The lines of a scale that goes up, each with its figure. */
-static void add_grid(picture *p, const scale *s, int top, int bottom)
+/* The lines of the scale that goes up and the figures of both. */
+static void add_scales(picture *p, const scale *up)
 {
-    char text[NUMBER_TEXT];
-    int64_t steps = (int64_t)floor(s->most / s->step + 1e-9);
-    for (int64_t i = 0; i <= steps; i++) {
-        double value = (double)i * s->step, y = at_y(s, top, bottom, value);
-        add_line(p, i == 0 ? "axis" : "grid", LEFT, y, RIGHT, y);
-        plm__print(text, sizeof text, "%.6g%s", value / s->unit, i == 0 ? "" : s->unit_text);
-        add_text(p, LEFT - 8, y + 4, "end", text);
+    char text[PLM_SIZE_TEXT];
+    for (double value = 0; value <= up->most * (1 + 1e-9); value += up->step) {
+        plm__text_add(&p->out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT, at(up, value),
+                      RIGHT);
+        add_text(p, LEFT - 8, at(up, value) + 4, "end", figure(up, value, text));
     }
+    for (double value = 0; value <= p->across.most; value += p->across.step)
+        add_text(p, at(&p->across, value), up->from + 18, "mid", figure(&p->across, value, text));
 }
 
-static const char *axis_name(plm_curve_axis axis)
-{
-    return axis == PLM_CURVE_BATCH ? "sequences in a batch" : "tokens of a sequence";
-}
-
-/* Figures under a chart; the axis's name once, under the lower one. */
-static void add_across(picture *p, int bottom, bool named)
-{
-    char text[NUMBER_TEXT];
-    int64_t steps = (int64_t)floor(p->across.most / p->across.step + 1e-9);
-    for (int64_t i = 0; i <= steps; i++) {
-        double value = (double)i * p->across.step;
-        add_line(p, "axis", at_x(p, value), bottom, at_x(p, value), bottom + 4);
-        plm__print(text, sizeof text, "%.10g", value);
-        add_text(p, at_x(p, value), bottom + 18, "mid", text);
-    }
-    if (named)
-        add_text(p, (LEFT + RIGHT) / 2.0, bottom + 38, "mid", axis_name(p->curve->axis));
-}
-
-/* tops[k] = the sum of the parts up to k at x, none below 0, the last the fit itself. */
-static void stack(const plm_curve *curve, double x, double tops[PARTS])
+/* The sum of the first `parts` parts at x, none below 0, all of them the fit itself. */
+static double stack(const plm_curve *curve, double x, int parts)
 {
     double whole = fmax(plm_curve_peak_at(curve, x), 0);
     double square = fmin(fmax(curve->quadratic * x * x, 0), whole);
-    tops[0] = fmin(fmax(curve->constant, 0), whole - square);
-    tops[1] = whole - square;
-    tops[2] = whole;
+    const double tops[] = {0, fmin(fmax(curve->constant, 0), whole - square), whole - square,
+                           whole};
+    return tops[parts];
 }
 
-static void add_part(picture *p, int part)
-{
-    double tops[PARTS];
-    plm__text_add(&p->out, "<path class=\"part\" fill=\"var(--p%d)\" d=\"M", part);
-    for (int i = 0; i <= SAMPLES; i++) {
-        double x = p->last * i / SAMPLES;
-        stack(p->curve, x, tops);
-        plm__text_add(&p->out, "%.1f %.1f ", at_x(p, x), peak_y(p, tops[part]));
-    }
-    for (int i = SAMPLES; i >= 0; i--) {
-        double x = p->last * i / SAMPLES;
-        stack(p->curve, x, tops);
-        plm__text_add(&p->out, "%.1f %.1f ", at_x(p, x), peak_y(p, part > 0 ? tops[part - 1] : 0));
-    }
-    plm__text_add(&p->out, "z\"/>\n");
-}
-
-/* The parts that can be seen, named at the right where each ends, apart from each other. */
-static void add_part_names(picture *p)
+/* A part's area and, where it can be seen, its name at the right, apart from the one below. */
+static void add_part(picture *p, int part, double *above)
 {
     static const char *const names[] = {"constant", "in proportion", "with the square"};
-    double tops[PARTS], above = PEAK_BOTTOM + LABEL_STEP;
-    stack(p->curve, p->last, tops);
-    for (int part = 0; part < PARTS; part++) {
-        double from = part > 0 ? tops[part - 1] : 0, share = (tops[part] - from) / tops[PARTS - 1];
-        char text[128], size[PLM_SIZE_TEXT];
-        if (!(share >= 0.005)) /* nor where there is nothing */
-            continue;
-        double y = fmin(peak_y(p, (from + tops[part]) / 2) + 4, above - LABEL_STEP);
-        above = y;
-        plm__text_add(&p->out,
-                      "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"9\" rx=\"2\" "
-                      "fill=\"var(--p%d)\"/>\n",
-                      LEGEND, y - 9, part);
-        plm__print(text, sizeof text, "%s, %.0f %%, %s", names[part], 100 * share,
-                   plm_size_format((size_t)(tops[part] - from), size));
-        add_text(p, LEGEND + 15, y, "name", text);
+    double last = p->across.most, from = stack(p->curve, last, part),
+           bytes = stack(p->curve, last, part + 1) - from;
+    plm__text_add(&p->out, "<path class=\"part\" fill=\"var(--p%d)\" d=\"M", part);
+    for (int i = 0; i <= 2 * SAMPLES + 1; i++) {
+        double x = last * (i <= SAMPLES ? i : 2 * SAMPLES + 1 - i) / SAMPLES;
+        plm__text_add(&p->out, "%.1f %.1f ", at(&p->across, x),
+                      at(&p->peak, stack(p->curve, x, i <= SAMPLES ? part + 1 : part)));
     }
-}
-
-static void add_peaks(picture *p)
-{
-    char told[160], size[PLM_SIZE_TEXT], exact[NUMBER_TEXT];
-    for (int i = 0; i < p->curve->count; i++) {
-        const plm_curve_point *point = &p->curve->points[i];
-        double x = at_x(p, (double)point->x), y = peak_y(p, (double)point->plan.peak_bytes);
-        snprintf(exact, sizeof exact, "%zu", point->plan.peak_bytes);
-        snprintf(told, sizeof told, "%lld: %s, %s bytes", (long long)point->x,
-                 plm_size_format(point->plan.peak_bytes, size), exact);
-        add_circle(p, "plan", x, y, 4, told);
-        if (point->measured_peak_bytes == 0)
-            continue;
-        snprintf(told, sizeof told, "%lld, run: %zu bytes", (long long)point->x,
-                 point->measured_peak_bytes);
-        add_circle(p, "run", x, peak_y(p, (double)point->measured_peak_bytes), 7, told);
-    }
+    plm__text_add(&p->out, "z\"/>\n");
+    double share = bytes / stack(p->curve, last, PARTS);
+    char text[TEXT], size[PLM_SIZE_TEXT];
+    if (!(share >= 0.005)) /* nor where there is nothing */
+        return;
+    *above = fmin(at(&p->peak, from + bytes / 2) + 4, *above - LABEL_STEP);
+    plm__text_add(&p->out,
+                  "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"9\" fill=\"var(--p%d)\"/>\n",
+                  LEGEND, *above - 9, part);
+    plm__print(text, sizeof text, "%s, %.0f %%, %s", names[part], 100 * share,
+               plm_size_format((size_t)bytes, size));
+    add_text(p, LEGEND + 15, *above, "name", text);
 }
 
 static int64_t largest(const plm_curve *curve)
@@ -284,141 +193,95 @@ static int64_t largest(const plm_curve *curve)
 /* The budget's line, where it is within the chart, and on it the largest that fits. */
 static void add_budget(picture *p)
 {
-    const plm_curve *curve = p->curve;
-    char text[160], size[PLM_SIZE_TEXT];
-    double bytes = (double)curve->budget_bytes, x = (double)largest(curve);
-    if (curve->budget_bytes == 0)
+    char text[TEXT], size[PLM_SIZE_TEXT];
+    double bytes = (double)p->curve->budget_bytes, x = (double)largest(p->curve);
+    if (bytes == 0 || bytes > p->peak.most)
         return;
-    plm_size_format(curve->budget_bytes, size);
-    if (bytes <= p->peak.most) {
-        double y = peak_y(p, bytes);
-        add_line(p, "budget", LEFT, y, RIGHT, y);
-        snprintf(text, sizeof text, "budget %s", size);
-        add_text(p, LEFT + 6, y - 6, "warn", text);
-        if (x > 0 && x <= p->last) {
-            add_line(p, "budget", at_x(p, x), y, at_x(p, x), PEAK_BOTTOM);
-            plm__print(text, sizeof text, "%.0f is the largest that fits", x);
-            add_circle(p, "fits", at_x(p, x), y, 5, text);
-        }
-    }
+    double y = at(&p->peak, bytes), down = at(&p->across, fmin(x, p->across.most));
+    plm__print(text, sizeof text, "budget %s", plm_size_format(p->curve->budget_bytes, size));
+    plm__text_add(&p->out, "<path class=\"budget\" d=\"M%d %.1fH%dM%.1f %.1fV%d\"/>\n", LEFT, y,
+                  RIGHT, down, y, x > 0 && x <= p->across.most ? PEAK_BOTTOM : (int)y);
+    add_text(p, LEFT + 6, y - 6, "warn", text);
+    plm__print(text, sizeof text, "%.0f is the largest that fits", x);
+    if (x > 0 && x <= p->across.most)
+        add_mark(p, "fits", down, y, text);
 }
 
-/* Under the title: what holds at every point, and what fits. */
-static void add_summary(picture *p)
+static void add_point(picture *p, const char *class, const scale *up, int64_t x, double value)
 {
-    const plm_curve *curve = p->curve;
-    char text[256], fits[160] = "", size[PLM_SIZE_TEXT];
-    bool batch = curve->axis == PLM_CURVE_BATCH;
-    if (curve->budget_bytes > 0 && largest(curve) > 0)
-        snprintf(fits, sizeof fits, "; the %s that fits %s: %lld",
-                 batch ? "largest batch" : "longest sequence",
-                 plm_size_format(curve->budget_bytes, size), (long long)largest(curve));
-    else if (curve->budget_bytes > 0)
-        snprintf(fits, sizeof fits, "; none fits %s", plm_size_format(curve->budget_bytes, size));
-    if (batch)
-        snprintf(text, sizeof text,
-                 "over the batch: %lld tokens a sequence, all sequences at once%s",
-                 (long long)curve->sequence, fits);
-    else
-        snprintf(text, sizeof text, "over the length: %lld sequences an update, %lld at once%s",
-                 (long long)curve->batch, (long long)curve->points[0].plan.strategy.micro_batch,
-                 fits);
-    add_text(p, 24, 54, "", text);
+    char told[TEXT], text[PLM_SIZE_TEXT];
+    plm__print(told, sizeof told, "%lld: %s", (long long)x, figure(up, value, text));
+    if (value > 0)
+        add_mark(p, class, at(&p->across, (double)x), at(up, value), told);
 }
 
-static void add_peak_chart(picture *p)
+/* Plans as points and runs as rings, in both charts. */
+static void add_points(picture *p)
 {
-    add_text(p, 24, PEAK_TOP - 16, "name", "peak of an update");
-    for (int part = 0; part < PARTS; part++)
-        add_part(p, part);
-    add_grid(p, &p->peak, PEAK_TOP, PEAK_BOTTOM);
-    add_across(p, PEAK_BOTTOM, !(p->time.most > 0));
-    add_budget(p);
-    add_peaks(p);
-    add_part_names(p);
-}
-
-/* Predictions as points, measurements as rings, named at the right. */
-static void add_times(picture *p)
-{
-    char told[96];
     for (int i = 0; i < p->curve->count; i++) {
         const plm_curve_point *point = &p->curve->points[i];
-        double x = at_x(p, (double)point->x);
-        if (p->curve->timed) {
-            plm__print(told, sizeof told, "%lld: %.3g s predicted", (long long)point->x,
-                       point->plan.step_seconds);
-            add_circle(p, "plan", x, time_y(p, point->plan.step_seconds), 4, told);
-        }
-        if (point->measured_seconds > 0) {
-            plm__print(told, sizeof told, "%lld: %.3g s measured", (long long)point->x,
-                       point->measured_seconds);
-            add_circle(p, "run", x, time_y(p, point->measured_seconds), 7, told);
-        }
+        add_point(p, "plan", &p->peak, point->x, (double)point->plan.peak_bytes);
+        add_point(p, "run", &p->peak, point->x, (double)point->measured_peak_bytes);
+        add_point(p, "plan", &p->time, point->x, p->curve->timed ? point->plan.step_seconds : 0);
+        add_point(p, "run", &p->time, point->x, point->measured_seconds);
     }
 }
 
 static void add_time_chart(picture *p)
 {
-    if (!(p->time.most > 0)) {
-        add_text(p, 24, TIME_TOP + 8, "", "no times: the rates of this machine were not measured");
-        return;
-    }
     add_text(p, 24, TIME_TOP - 16, "name", "time of an update");
-    add_grid(p, &p->time, TIME_TOP, TIME_BOTTOM);
-    add_across(p, TIME_BOTTOM, true);
+    add_scales(p, &p->time);
     plm__text_add(&p->out, "<path class=\"curve\" d=\"M");
     for (int i = 0; i <= SAMPLES; i++) {
-        double x = p->last * i / SAMPLES, y = plm_curve_seconds_at(p->curve, x);
-        plm__text_add(&p->out, "%.1f %.1f ", at_x(p, x), time_y(p, y > 0 ? y : 0));
+        double x = p->across.most * i / SAMPLES;
+        plm__text_add(&p->out, "%.1f %.1f ", at(&p->across, x),
+                      at(&p->time, fmax(plm_curve_seconds_at(p->curve, x), 0)));
     }
     plm__text_add(&p->out, "\"/>\n");
-    add_times(p);
 }
 
-/* What points and rings are, where both may be. */
-static void add_legend(picture *p)
+/* The model, in letters as small as its name needs to be; under it what holds at every point. */
+static void add_head(picture *p, const char *model)
 {
-    double y = TIME_TOP + 14;
-    add_circle(p, "plan", LEGEND + 5, y - 4, 4, "");
-    add_text(p, LEGEND + 19, y, "name", "a plan");
-    if (!plm__curve_is_measured(p->curve))
-        return;
-    add_circle(p, "run", LEGEND + 5, y + LABEL_STEP - 4, 6, "");
-    add_text(p, LEGEND + 19, y + LABEL_STEP, "name", "its run");
-}
-
-/* The model, in letters as small as its name needs to be. */
-static void add_title(picture *p, const char *model)
-{
-    double font = fmin(TITLE_FONT, (WIDTH - 48) / (0.62 * (double)(strlen(model) + 1)));
+    const plm_curve *curve = p->curve;
+    char text[TEXT], fits[TEXT / 2] = "", size[PLM_SIZE_TEXT];
+    bool batch = curve->axis == PLM_CURVE_BATCH;
     plm__text_add(&p->out, "<text x=\"24\" y=\"34\" class=\"title\" style=\"font-size: %.1fpx\">",
-                  font);
+                  fmin(TITLE_FONT, (WIDTH - 48) / (0.62 * (double)(strlen(model) + 1))));
     add_escaped(&p->out, model);
     plm__text_add(&p->out, "</text>\n");
+    if (curve->budget_bytes > 0)
+        plm__print(fits, sizeof fits, "; the %s that fits %s: %lld",
+                   batch ? "largest batch" : "longest sequence",
+                   plm_size_format(curve->budget_bytes, size), (long long)largest(curve));
+    if (batch)
+        plm__print(text, sizeof text, "over the batch: %lld tokens a sequence, all at once%s",
+                   (long long)curve->sequence, fits);
+    else
+        plm__print(text, sizeof text, "over the length: %lld sequences an update, %lld at once%s",
+                   (long long)curve->batch, (long long)curve->points[0].plan.strategy.micro_batch,
+                   fits);
+    add_text(p, 24, 54, "", text);
 }
 
 /* The scales hold every point; a budget a little above them is drawn too. */
 static void set_scales(picture *p)
 {
     const plm_curve *curve = p->curve;
-    double tops[PARTS], peak, time = 0;
-    p->last = (double)curve->points[curve->count - 1].x;
-    stack(curve, p->last, tops);
-    peak = tops[PARTS - 1];
+    double last = (double)curve->points[curve->count - 1].x, budget = (double)curve->budget_bytes;
+    double peak = stack(curve, last, PARTS), time = plm_curve_seconds_at(curve, last);
     for (int i = 0; i < curve->count; i++) {
         const plm_curve_point *point = &curve->points[i];
         peak = fmax(peak, (double)point->plan.peak_bytes);
-        time =
-            fmax(time, fmax(point->measured_seconds, curve->timed ? point->plan.step_seconds : 0));
+        time = fmax(time, point->measured_seconds);
+        time = fmax(time, curve->timed ? point->plan.step_seconds : 0);
     }
-    time = fmax(time, plm_curve_seconds_at(curve, p->last));
-    if ((double)curve->budget_bytes < 1.6 * peak)
-        peak = fmax(peak, (double)curve->budget_bytes);
-    p->peak = byte_scale(peak);
-    p->across = (scale){p->last, fmax(round_step(p->last, TICKS_ACROSS), 1), 1, ""};
+    peak = fmax(peak, budget < 1.6 * peak ? budget : 0);
+    p->peak = scale_up(peak, true, PEAK_BOTTOM, PEAK_TOP);
+    p->across = scale_of(last, false, LEFT, RIGHT);
+    p->across.step = fmax(p->across.step, 1);
     if (time > 0)
-        p->time = time_scale(time);
+        p->time = scale_up(time, false, TIME_BOTTOM, TIME_TOP);
 }
 
 plm_status plm_report_curve_svg(const plm_curve *curve, const char *model, const char *path)
@@ -426,17 +289,29 @@ plm_status plm_report_curve_svg(const plm_curve *curve, const char *model, const
     picture p = {.curve = curve};
     set_scales(&p);
     bool timed = p.time.most > 0;
-    int height = timed ? HEIGHT : TIME_TOP + 28;
-    plm__text_add(&p.out, head, WIDTH, height, WIDTH, height);
-    add_escaped(&p.out, model);
-    plm__text_add(&p.out, ": peak and time over %s</title>\n%s", axis_name(curve->axis), style);
-    plm__text_add(&p.out, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
-    add_title(&p, model);
-    add_summary(&p);
-    add_peak_chart(&p);
-    add_time_chart(&p);
+    double above = PEAK_BOTTOM + LABEL_STEP;
+    int bottom = timed ? TIME_BOTTOM : PEAK_BOTTOM, height = bottom + (timed ? 54 : 88);
+    plm__text_add(&p.out,
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                  "viewBox=\"0 0 %d %d\" role=\"img\">\n%s"
+                  "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n",
+                  WIDTH, height, WIDTH, height, style, WIDTH, height);
+    add_head(&p, model);
+    add_text(&p, 24, PEAK_TOP - 16, "name",
+             plm__curve_is_measured(curve) ? "peak of an update: points are plans, rings their runs"
+                                          : "peak of an update: points are plans");
+    for (int part = 0; part < PARTS; part++)
+        add_part(&p, part, &above);
+    add_scales(&p, &p.peak);
+    add_budget(&p);
     if (timed)
-        add_legend(&p);
+        add_time_chart(&p);
+    else
+        add_text(&p, 24, TIME_TOP + 8, "",
+                 "no times: plimsoll profile --calibrate measures this machine's rates");
+    add_points(&p);
+    add_text(&p, (LEFT + RIGHT) / 2.0, bottom + 38, "mid",
+             curve->axis == PLM_CURVE_BATCH ? "sequences in a batch" : "tokens of a sequence");
     plm__text_add(&p.out, "</svg>\n");
     plm_status status = plm__text_status(&p.out);
     if (status == PLM_OK)

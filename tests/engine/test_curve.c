@@ -233,7 +233,7 @@ static void a_picture_shows_plans_runs_budget_and_parts(void **state)
     shop_open(&s, PLM_ATTENTION_PLAIN);
     plm_curve *curve = curve_of(&s, PLM_CURVE_SEQUENCE, 256, peak_at(&s, 2, 200));
     char *text = picture_of(curve, "gpt \"<&\xff>");
-    assert_int_equal(occurrences(text, "class=\"plan\""), 8); /* without times, no legend */
+    assert_int_equal(occurrences(text, "class=\"plan\""), 8);
     assert_int_equal(occurrences(text, "class=\"run\""), 0);
     assert_int_equal(occurrences(text, "class=\"part\""), 3);
     assert_non_null(strstr(text, "with the square"));
@@ -246,7 +246,7 @@ static void a_picture_shows_plans_runs_budget_and_parts(void **state)
         curve->points[i].measured_seconds = 1;
     }
     text = picture_of(curve, "small");
-    assert_int_equal(occurrences(text, "class=\"run\""), 3 + 3 + 1); /* both charts, legend */
+    assert_int_equal(occurrences(text, "class=\"run\""), 3 + 3); /* in both charts */
     plm__host_free(text);
     plm_curve_destroy(curve);
 }
