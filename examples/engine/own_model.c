@@ -49,8 +49,11 @@ int main(int argc, char **argv)
         wrong = plm_corpus_sample(text, 1, step, 0, BATCH, tokens, targets) ||
                 plm_session_step(session, step, &hyper, BATCH, tokens, targets, &results[step]);
     plm_error_get(&error);
-    printf("%s: loss %.3f at first, %.3f at last\n", wrong ? error.message : "trained",
-           results[0].loss, results[STEPS - 1].loss);
+    if (wrong)
+        fprintf(stderr, "%s\n", error.message);
+    else
+        printf("trained: loss %.3f at first, %.3f at last\n", results[0].loss,
+               results[STEPS - 1].loss);
     plm_session_destroy(session);
     plm_plan_destroy(plan);
     plm_device_destroy(cpu);
