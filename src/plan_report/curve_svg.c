@@ -299,7 +299,7 @@ plm_status plm_report_curve_svg(const plm_curve *curve, const char *model, const
     add_head(&p, model);
     add_text(&p, 24, PEAK_TOP - 16, "name",
              plm__curve_is_measured(curve) ? "peak of an update: points are plans, rings their runs"
-                                          : "peak of an update: points are plans");
+                                           : "peak of an update: points are plans");
     for (int part = 0; part < PARTS; part++)
         add_part(&p, part, &above);
     add_scales(&p, &p.peak);
@@ -307,8 +307,7 @@ plm_status plm_report_curve_svg(const plm_curve *curve, const char *model, const
     if (timed)
         add_time_chart(&p);
     else
-        add_text(&p, 24, TIME_TOP + 8, "",
-                 "no times: plimsoll profile --calibrate measures this machine's rates");
+        add_text(&p, 24, TIME_TOP + 8, "", "no times: the rates of this machine were not measured");
     add_points(&p);
     add_text(&p, (LEFT + RIGHT) / 2.0, bottom + 38, "mid",
              curve->axis == PLM_CURVE_BATCH ? "sequences in a batch" : "tokens of a sequence");

@@ -36,7 +36,7 @@ struct plm_trainer {
     int32_t *targets;   /* [batch, T] */
     plm_file_lock lock; /* of the folder for checkpoints */
     float *logits;      /* [V] of sampling, made when first wanted */
-    size_t cap_bytes; /* of the device, when the trainer took it */
+    size_t cap_bytes;   /* of the device, when the trainer took it */
     size_t budget_bytes;
     size_t resident_before; /* just before planning */
     int64_t proven_step;    /* of the last checkpoint after which an update went well, 0: none */

@@ -163,7 +163,7 @@ static void the_price_of_a_run_that_only_evaluates_is_its_plans_bound(void **sta
         plm_strategy strategy = closed(2);
         shop_open(&s, models[i], 2);
         s.job.trains = s.job.generates = false;
-        assert_ok(plm__price_make(&s.job, &strategy, &s.device.head, &price));
+        assert_ok(plm__price_make(&s.job, &strategy, &s.device.head, NULL, &price));
         plm__price_mix(&price, &price, &price, 0, &bound, &cost);
         assert_int_equal(bound, plan_with(&s, &strategy).lower_bound_bytes);
         plm__price_fini(&price);

@@ -300,7 +300,7 @@ static void figures_of_no_device_are_refused(void **state)
             snprintf(text, sizeof text, "{%s%s%s%s}",
                      strncmp(cases[i].before, GOOD, 8) == 0 ? "" : "\"name\":\"x\",",
                      cases[i].before, beyond ? cases[i].beyond : cases[i].within, cases[i].after);
-            plm_status status = plm_device_profile_read("test", text, strlen(text), &profile);
+            plm_status status = plm__device_profile_read("test", text, strlen(text), &profile);
             plm_error_get(&error);
             if (status != (beyond ? PLM_ERROR_ARGUMENT : PLM_OK) ||
                 (beyond && !strstr(error.message, cases[i].wanted)))

@@ -217,10 +217,10 @@ static void a_search_builds_all_of_a_thousand_blocks_once(void **state)
     shop_open(&s, "gpt:layers=1000,width=8,heads=1,context=8,vocab=16", 4, 0);
     builds counted = {.network = s.job.network};
     s.job.network = (plm_network){build_counted, &counted};
-    assert_ok(plm_search_create(&s.job, &strategy, &s.device.head, &search));
+    assert_ok(plm__search_create(&s.job, &strategy, &s.device.head, &search));
     assert_true(counted.calls > 100);
     assert_int_equal(counted.whole, 1);
-    plm_search_destroy(search);
+    plm__search_destroy(search);
 }
 
 /* ---- the choice ---------------------------------------------------------------------------- */
