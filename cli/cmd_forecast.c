@@ -109,12 +109,22 @@ static plm_status add_target(targets *all, const char *name)
         cli_wrong("at most %d targets can be forecast at once", TARGETS_MAX);
         return PLM_ERROR_ARGUMENT;
     }
-    plm_status status = plm_device_profile_find(name, &all->devices[all->count]);
-    if (status == PLM_OK)
-        all->count++;
-    else
+    plm_device_profile *added = &all->devices[all->count];
+    plm_status status = plm_device_profile_find(name, added);
+    if (status != PLM_OK) {
         cli_finish(status);
-    return status;
+        return status;
+    }
+    for (int i = 0; i < all->count; i++) {
+        if (strcmp(all->devices[i].name, added->name) == 0) {
+            cli_wrong("wanted targets of different names, found '%s' twice; their recordings would "
+                      "be one file",
+                      added->name);
+            return PLM_ERROR_ARGUMENT;
+        }
+    }
+    all->count++;
+    return PLM_OK;
 }
 
 /* Every --target of the line: the table of options keeps the last value of each. */

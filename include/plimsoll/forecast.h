@@ -155,10 +155,10 @@ typedef struct plm_forecast_result {
     bool fits;                /* it did not, and reserved memory and context lie within capacity */
     bool needs_known;         /* the figures are those of a whole run: also where it ran out, for it
                                  was run again on a device without an end */
-    int64_t margin_bytes;     /* capacity - (reserved + context) of the rank that holds most */
+    int64_t margin_bytes;     /* capacity - (reserved + context) of the rank `largest` */
     plm_forecast_rank *ranks; /* by rank */
     int64_t rank_count;
-    int64_t largest; /* index of the rank that reserves most */
+    int64_t largest; /* index of the rank whose reserved memory and context are most */
     char **unknown;  /* functions that were asked and could not answer */
     int64_t unknown_count;
     char **written;        /* files that the private view kept from being written */

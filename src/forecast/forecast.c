@@ -78,6 +78,16 @@ static const char *variable(char *const *environment, const char *name)
     return NULL;
 }
 
+/* Adds a cache, unless the working directory is it or lies in it (HF_HOME=/workspace): the script's
+ * own files would then be written too. */
+static plm_status keep_cache(const plm_forecast *forecast, const char *path, plm_words *kept)
+{
+    char real[PATH_MAX];
+    if (!realpath(path, real) || plm__path_lies_in(forecast->folder, real))
+        return PLM_OK;
+    return plm__words_push(kept, real);
+}
+
 /* Folders that the script may really write: ours, and caches of downloads, which are no work and
  * would be fetched anew for each run. */
 static plm_status list_kept(const plm_forecast *forecast, plm_words *kept)
@@ -87,14 +97,14 @@ static plm_status list_kept(const plm_forecast *forecast, plm_words *kept)
     for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
         const char *value = variable(forecast->settings->environment, caches[i]);
         if (value && value[0] == '/')
-            PLM_TRY(plm__words_push(kept, value));
+            PLM_TRY(keep_cache(forecast, value, kept));
     }
     const char *home = variable(forecast->settings->environment, "HOME");
     char path[PLM_SCRIPT_PATH_TEXT];
     if (!home || home[0] != '/')
         return PLM_OK;
-    snprintf(path, sizeof path, "%s/.cache", home);
-    return plm__words_push(kept, path);
+    const int length = snprintf(path, sizeof path, "%s/.cache", home);
+    return length < (int)sizeof path ? keep_cache(forecast, path, kept) : PLM_OK;
 }
 
 /* A view that cannot be had is no failure: saving is then caught in Python. */
@@ -129,20 +139,23 @@ static plm_status find_folder(plm_forecast *forecast)
 
 /* ---- how many devices the script sees ---- */
 
-/* The number behind "--nproc-per-node 2", "--num_processes=2" in a launcher's words; 0. */
-static int64_t launched_ranks(char *const *command)
+/* The number behind "--nproc-per-node 2", "--num_processes=2" in a launcher's words, which stand
+ * before the script's own file; 0. */
+static int64_t launched_ranks(const plm_words *command)
 {
     static const char *const names[] = {"--nproc-per-node", "--nproc_per_node", "--num_processes",
                                         "--num-processes"};
-    for (int64_t i = 1; command[i]; i++) {
+    const int64_t count = plm__script_word(command);
+    for (int64_t i = 1; i < count; i++) {
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            const char *word = command->items[i];
             const size_t length = strlen(names[k]);
-            if (strncmp(command[i], names[k], length) != 0)
+            if (strncmp(word, names[k], length) != 0)
                 continue;
-            const char *value = command[i][length] == '=' ? command[i] + length + 1 : NULL;
-            if (!command[i][length])
-                value = command[i + 1];
-            return value ? strtol(value, NULL, 10) : 0;
+            if (word[length] == '=')
+                return strtol(word + length + 1, NULL, 10);
+            if (!word[length])
+                return strtol(command->items[i + 1], NULL, 10);
         }
     }
     return 0;
@@ -150,9 +163,13 @@ static int64_t launched_ranks(char *const *command)
 
 static plm_status count_devices(plm_forecast *forecast)
 {
-    const int64_t launched = launched_ranks(forecast->settings->command);
+    plm_words command = {0};
+    plm_status status = plm__words_add(&command, forecast->settings->command);
+    const int64_t launched = status == PLM_OK ? launched_ranks(&command) : 0;
+    plm__words_free(&command);
+    PLM_TRY(status);
     PLM_FAIL_IF(forecast->settings->ranks > 1 && launched > 0, PLM_ERROR_ARGUMENT,
-                "the command starts %lld processes by itself; leave --ranks out",
+                "the command starts %lld processes by itself; ask for no ranks beside these",
                 (long long)launched);
     const int64_t wanted = launched > 0 ? launched : forecast->settings->ranks;
     PLM_FAIL_IF(wanted < 1 || wanted > PLM_FORECAST_RANKS_MAX, PLM_ERROR_ARGUMENT,
@@ -404,10 +421,11 @@ static plm_status check_device(const plm_device_profile *device, size_t capacity
         "the device profile '%s' lacks \"gpu\", what sizes depend on; data/devices/h200.json "
         "shows its fields",
         device->name);
-    PLM_FAIL_IF(capacity < 1 || capacity > memory_most_bytes, PLM_ERROR_ARGUMENT,
-                "wanted a device of 1 to %zu bytes, found %zu; --capacity states them",
-                memory_most_bytes, capacity);
-    return PLM_OK;
+    if (capacity >= 1 && capacity <= memory_most_bytes)
+        return PLM_OK;
+    (void)plm_fail(PLM_ERROR_ARGUMENT, "wanted a device of 1 to %zu bytes, found %zu",
+                   memory_most_bytes, capacity);
+    return plm__fail_hint(PLM_HINT_CAPACITY);
 }
 
 plm_status plm__forecast_words(plm_forecast *forecast, const plm_words *command,

@@ -278,8 +278,8 @@ static plm_status fail_without_answer(const plm_forecast *forecast, const plm_sc
     char words[LAST_WORDS];
     last_words(end, words);
     PLM_FAIL_IF(end->timed_out, PLM_ERROR_ARGUMENT,
-                "wanted %lld steps within %g s, found the script still running; try --steps 1 or a "
-                "longer --time-limit",
+                "wanted %lld steps within %g s, found the script still running; try one step or a "
+                "longer limit",
                 (long long)forecast->settings->steps, forecast->settings->limit_seconds);
     PLM_FAIL_IF(end->exit_status, PLM_ERROR_ARGUMENT,
                 "the script ended with status %d before it used PyTorch on a GPU: %s",
@@ -310,16 +310,17 @@ static plm_status check_rank(const plm_forecast_result *result, const plm_foreca
 static plm_status check_ranks(const plm_forecast *forecast, const plm_script_end *end,
                               const plm_forecast_result *result)
 {
-    bool out_of_memory = false;
     PLM_FAIL_IF(end->stopped, PLM_ERROR_STATE, "the forecast was stopped");
     if (result->rank_count == 0)
         return fail_without_answer(forecast, end);
-    for (int64_t i = 0; i < result->rank_count; i++) {
+    /* A rank that met the end of memory takes the others with it: these lose the one they spoke to,
+     * which is no failure of theirs. */
+    for (int64_t i = 0; i < result->rank_count; i++)
+        if (result->ranks[i].ended == PLM_FORECAST_OUT_OF_MEMORY)
+            return PLM_OK;
+    for (int64_t i = 0; i < result->rank_count; i++)
         PLM_TRY(check_rank(result, &result->ranks[i]));
-        out_of_memory = out_of_memory || result->ranks[i].ended == PLM_FORECAST_OUT_OF_MEMORY;
-    }
-    /* A rank that met the end of memory takes the others with it. */
-    PLM_FAIL_IF(!out_of_memory && result->rank_count < result->ranks[0].ranks, PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(result->rank_count < result->ranks[0].ranks, PLM_ERROR_ARGUMENT,
                 "wanted an answer from each of %lld ranks, found %lld",
                 (long long)result->ranks[0].ranks, (long long)result->rank_count);
     return PLM_OK;

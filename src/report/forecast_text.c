@@ -234,9 +234,9 @@ static void say_writes(plm_page *page, const plm_forecast_report *report,
     if (!report->has_view)
         plm__page_say(
             page, 0,
-            "The script ran in the real file system, for want of a private view or because "
-            "--no-overlay said so: what saves in known ways was caught in Python, and "
-            "other writes of the script are real.");
+            "The script ran in the real file system, for want of a private view or because that "
+            "was asked for: what saves in known ways was caught in Python, and other writes of "
+            "the script are real.");
     list_writes(&list, (char *const *)rank->skipped, rank->skipped_count, &shown);
     list_writes(&list, result->written, listed, &shown);
     if (count > 0)

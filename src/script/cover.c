@@ -31,8 +31,7 @@ enum {
 
 static const char memory_name[] = "memory";
 
-/* Whether `path` is `folder` or lies in it. */
-static bool lies_in(const char *path, const char *folder)
+bool plm__path_lies_in(const char *path, const char *folder)
 {
     const size_t length = strlen(folder);
     return strcmp(folder, "/") == 0 ||
@@ -44,7 +43,7 @@ static bool is_kernels(const char *path)
 {
     static const char *const folders[] = {"/proc", "/sys", "/dev", "/run"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (lies_in(path, folders[i]))
+        if (plm__path_lies_in(path, folders[i]))
             return true;
     return false;
 }
@@ -263,11 +262,11 @@ static int cover_one(const plm_cover *cover, int64_t number, int descriptor, cov
     if (!folder->diverted)
         return bind_descriptor(descriptor, folder->path, false);
     int error = ELOOP;
-    if (!lies_in(cover->room, folder->path))
+    if (!plm__path_lies_in(cover->room, folder->path))
         error = overlay_in(rooms.disk, descriptor, folder->path, number);
     if (error)
         error = overlay_in(rooms.memory, descriptor, folder->path, number);
-    if (!error || lies_in(cover->folder, folder->path))
+    if (!error || plm__path_lies_in(cover->folder, folder->path))
         return error;
     return bind_descriptor(descriptor, folder->path, true);
 }

@@ -8,9 +8,8 @@
  *     plm_words environment = {0};           a copy of environ, with ours set
  *     plm_cover cover;                       the folders whose writes are diverted
  *     plm_script script = {.command = ..., .environment = environment.items};
-    plm_script_options options = {.cover = &cover};
+ *     plm_script_options options = {.cover = &cover};
  *     PLM_TRY(plm__scripts_run(&script, 1, &options, &end));
-
  *
  * A program is started by fork, through a warden: a process that enters the view, becomes the
  * parent of all that the program leaves running, and ends it. What is done between fork and exec
@@ -79,8 +78,9 @@ void plm__environment_unset(plm_words *environment, const char *name);
  */
 PLM_MUST_USE plm_status plm__arguments_set(plm_words *command, const char *name, int64_t value);
 
-/* The place of the word that names the program's own file: the first one behind the first word that
- * ends in ".py", or the one behind "-m"; 0 when there is none. */
+/* The place of the word that names the program's own file or module: the first word after the
+ * program's that ends in ".py", or that stands behind "-m" and is no launcher's; 0 when there is
+ * none. */
 int64_t plm__script_word(const plm_words *command);
 
 /* ---- the largest value that fits ---- */
@@ -124,6 +124,10 @@ void plm__cover_fini(plm_cover *cover);
 
 /* Whether this kernel lets this user have such a view: tried in a child. */
 bool plm__cover_works(const plm_cover *cover);
+
+/* Whether `path` is `folder` or lies in it. Both are absolute, as the system's own names: without
+ * links, dots and ends of "/". */
+bool plm__path_lies_in(const char *path, const char *folder);
 
 /* Between fork and exec. 0, or the errno of the call that failed. *memory = the folder that takes
  * what the room's disk cannot, for plm__cover_written; -1. */

@@ -7,8 +7,8 @@
  *
  * It allocates N GiB (4) and reserves half a GiB more; rank R reserves R GiB more still. Modes:
  * fail (with an error), t4fails (on that device), silent (leaves nothing), dies (with status 7),
- * garbage (leaves no JSON), write (over the file `old`), hang (for ever), hangs64 (with a batch of
- * 64), cudnn (takes the larger context).
+ * garbage (leaves no JSON), r0fails (rank 0 ends with an error), write (over the file `old`), hang
+ * (for ever), hangs64 (with a batch of 64), cudnn (takes the larger context).
  */
 #ifndef PLM_TEST_FAKE_SCRIPT_H
 #define PLM_TEST_FAKE_SCRIPT_H
@@ -37,6 +37,7 @@
     "t4fails) [ \"$(told name)\" != 'Tesla T4' ] || { ended=error line='\"train.py:41\"' "         \
     "error='\"no bf16 here\"'; } "                                                                 \
     ";;\n"                                                                                         \
+    "r0fails) [ $rank != 0 ] || { ended=error error='\"lost\"'; } ;;\n"                            \
     "silent) exit 0 ;;\n"                                                                          \
     "dies) echo 'ImportError: no torch' >&2; exit 7 ;;\n"                                          \
     "garbage) echo '{\"torch\": 2' >\"$out/rank0.json\"; exit 0 ;;\n"                              \

@@ -340,10 +340,23 @@ static void each_rank_has_a_row_and_its_own_variables(void **state)
 static void a_launchers_count_is_the_number_of_devices(void **state)
 {
     (void)state;
-    assert_int_equal(forecast("", "--nproc-per-node=4", to_output), 0);
+    write_in_folder("launch", "while [ \"$1\" != train.py ]; do shift; done\nexec sh \"$@\"\n");
+    assert_int_equal(
+        run_program("forecast -- sh launch --nproc-per-node=4 train.py", to_output, output), 0);
     assert_told(" on 4.");
-    assert_refused("forecast --ranks 2", "-- sh train.py --nproc-per-node 4",
-                   "the command starts 4 processes by itself; leave --ranks out");
+    assert_refused("forecast --ranks 2", "-- sh launch --nproc-per-node 4 train.py",
+                   "the command starts 4 processes by itself; ask for no ranks beside these");
+    assert_int_equal(forecast("", "--num_processes 4", to_output), 0); /* the script's own */
+    assert_told(" on 1.");
+}
+
+static void a_rank_out_of_memory_decides_though_another_then_fails(void **state)
+{
+    (void)state;
+    json_t *root = forecast_json("--ranks 2 --capacity 6GiB", "--mode r0fails", 1);
+    assert_true(json_is_true(json_object_get(root, "out_of_memory")));
+    json_decref(root);
+    assert_int_equal(forecast("--ranks 2 --capacity 16GiB", "--mode r0fails", to_output), 2);
 }
 
 /* ---- harmless ---- */
@@ -370,6 +383,22 @@ static void a_file_that_the_script_writes_over_stays_whole(void **state)
     assert_told("Nothing was saved; the script would have written 3 files (10 B): best.pt,");
     assert_told("/made/deep");
     assert_null(strstr(output, "/best.pt")); /* told once */
+}
+
+static void a_cache_that_holds_the_working_directory_is_not_written_through(void **state)
+{
+    static const char *const names[] = {"HF_HOME", "XDG_CACHE_HOME"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        setenv(names[i], folder, 1);
+        const int status = forecast("", "--mode write", to_output);
+        unsetenv(names[i]);
+        assert_int_equal(status, 0);
+        if (strstr(output, "for want of a private view"))
+            return; /* as the test before */
+        assert_old_is_whole();
+        assert_int_equal(entries_of("made"), -1);
+    }
 }
 
 static void without_a_view_the_script_is_told_to_catch_what_saves(void **state)
@@ -467,7 +496,8 @@ static void each_wrong_use_is_one_line(void **state)
         {"--vary batch=1..64x", "-- sh train.py", "such as batch=1..64"},
         {"--vary =1..64", "-- sh train.py", "such as batch=1..64"},
         {"--ranks 65", "-- sh train.py", "wanted 1 to 64 ranks, found 65"},
-        {"--capacity 65TiB", "-- sh train.py", "--capacity states them"},
+        {"--capacity 65TiB", "-- sh train.py", "found 71468255805440"},
+        {"--target h200 --target h200", "-- sh train.py", "found 'h200' twice"},
         {"", "-- ./no-such-python train.py", "cannot run './no-such-python'"},
         {"", "-- sh train.py --mode silent", "never used PyTorch on a GPU: loss 4.0"},
         {"", "-- sh train.py --mode garbage", "what rank 0 left"},
@@ -475,7 +505,7 @@ static void each_wrong_use_is_one_line(void **state)
         {"", "-- sh train.py --mode dies",
          "ended with status 7 before it used PyTorch on a GPU: "
          "ImportError: no torch"},
-        {"--time-limit 0.5", "-- sh train.py --mode hang", "--time-limit"},
+        {"--time-limit 0.5", "-- sh train.py --mode hang", "try one step or a longer limit"},
         {"--out old", "-- sh train.py", "old"},
         {"", "-- true", "never used PyTorch on a GPU"},
     };
@@ -507,7 +537,9 @@ int main(void)
         TEST(several_targets_are_searched_each),
         TEST(each_rank_has_a_row_and_its_own_variables),
         TEST(a_launchers_count_is_the_number_of_devices),
+        TEST(a_rank_out_of_memory_decides_though_another_then_fails),
         TEST(a_file_that_the_script_writes_over_stays_whole),
+        TEST(a_cache_that_holds_the_working_directory_is_not_written_through),
         TEST(without_a_view_the_script_is_told_to_catch_what_saves),
         TEST(a_forecast_that_is_interrupted_leaves_nothing),
         TEST(each_wrong_use_is_one_line),
