@@ -127,7 +127,8 @@ def _valid(name, func, args, kwargs, worth):
     return [1, 0]
 
 
-KINDS = {"multinomial": _valid, "nonzero": _found, "argwhere": _found, "where": _found, "masked_select": _selected,
+KINDS = {"multinomial": _valid, "nonzero": _found, "argwhere": _found, "where": _found,
+         "masked_select": _selected,
          "__getitem__": _indexed, "__setitem__": _indexed, "index_put_": _indexed,
          "index_put": _indexed, "unique": _distinct, "unique_consecutive": _distinct,
          "_unique2": _distinct, "_return_output": _distinct, "_return_inverse": _distinct,

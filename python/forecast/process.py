@@ -11,7 +11,8 @@ import os
 import sys
 
 _HELPERS = ("torch._inductor.compile_worker", "--multiprocessing-fork",
-            "multiprocessing.forkserver", "multiprocessing.resource_tracker", "torch/_inductor/compile_worker")
+            "multiprocessing.forkserver", "multiprocessing.resource_tracker",
+            "torch/_inductor/compile_worker")
 CLAIM = "rank%d.claim"  # holds the number of the process
 
 

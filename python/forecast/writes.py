@@ -27,7 +27,6 @@ SKIPPED_MAX = 1000
 COPY_BYTES_MAX = 1 << 30  # of an old file that is appended to
 
 
-
 def _exists(path, lstat=os.lstat):
     """Python's own asks os.lstat, which will be ours."""
     try:

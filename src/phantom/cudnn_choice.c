@@ -21,6 +21,8 @@ static __thread int ran;
 static bool is_handicapped(const struct plm_cudnn_work *work, int multiprocessors)
 {
     int64_t slots = plm__cudnn_slots(multiprocessors, work->cluster);
+    if (slots < 1) /* the device has no room for one cluster */
+        return true;
     int64_t rounds = work->tiles / slots, left = work->tiles % slots;
     int64_t parts = left ? plm__cudnn_parts(work, slots / left, rounds > 0) : 1;
     if (rounds && parts > 1)

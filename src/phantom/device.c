@@ -30,14 +30,10 @@ struct key {
 
 #define PLACE(field)                                                                               \
     offsetof(struct plm_phantom_device, field), sizeof(((struct plm_phantom_device *)0)->field)
-#define COUNT(field)                                                                               \
-    {                                                                                              \
-#field, NUMBER, false, PLACE(field), 1, INT_MAX                                            \
-    }
-#define SIZE(field)                                                                                \
-    {                                                                                              \
-#field, BYTES, false, PLACE(field), 0, (uint64_t)1 << 46                                   \
-    }
+/* clang-format off */
+#define COUNT(field) {#field, NUMBER, false, PLACE(field), 1, INT_MAX}
+#define SIZE(field) {#field, BYTES, false, PLACE(field), 0, (uint64_t)1 << 46}
+/* clang-format on */
 
 static const struct key keys[] = {
     {"name", TEXT, false, PLACE(name), 0, 0},

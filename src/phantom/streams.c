@@ -49,7 +49,8 @@ static void join(const void *stream, uint64_t capture)
 {
     if (capturing_count == MAX_CAPTURING)
         plm__phantom_stop("wanted at most %d streams captured at once, found more", MAX_CAPTURING);
-    capturing[capturing_count++] = (struct member){.handle = stream, .capture = capture};
+    capturing[capturing_count] = (struct member){.handle = stream, .capture = capture};
+    __atomic_store_n(&capturing_count, capturing_count + 1, __ATOMIC_RELAXED);
 }
 
 static void end_capture(uint64_t capture)

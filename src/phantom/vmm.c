@@ -17,6 +17,9 @@
 
 enum { MAX_PHYSICAL = 1 << 18, LOCATION_OFFSET = 12 };
 
+/* More addresses than all that a process has: x86-64's 47 bits. */
+#define RESERVATION_MAX_BYTES ((size_t)1 << 46)
+
 static const uintptr_t handles = 0x10000; /* the first handle; the next are one higher each */
 
 struct physical {
@@ -119,6 +122,8 @@ PLM_STANDIN(int, cuMemAddressReserve,
 {
     if (bytes == 0 || bytes % PLM_SPACE_GRANULE_BYTES)
         return PLM_CUDA_INVALID_VALUE;
+    if (bytes > RESERVATION_MAX_BYTES)
+        return PLM_CUDA_OUT_OF_MEMORY;
     plm__phantom_lock();
     uintptr_t start = plm__space_reserve(plm__space_round(bytes, PLM_SPACE_RESERVATION_BYTES));
     plm__ranges_add(&plm__memory_ranges, (struct plm_range){.address = start,
@@ -164,8 +169,9 @@ PLM_STANDIN(int, cuMemMap,
 {
     plm__phantom_lock();
     struct physical *physical = physical_of(handle);
-    bool good = physical && bytes > 0 && offset + bytes <= physical->bytes &&
-                reservation_of(address, bytes) && !is_mapped(address, bytes);
+    bool good = physical && bytes > 0 && offset <= physical->bytes &&
+                bytes <= physical->bytes - offset && reservation_of(address, bytes) &&
+                !is_mapped(address, bytes);
     if (good) {
         physical->mapped++;
         plm__ranges_add(&plm__memory_mapped,

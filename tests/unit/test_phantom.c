@@ -605,10 +605,21 @@ static int create(uint64_t *handle, size_t bytes)
                 (handle, bytes, properties, 0));
 }
 
-static int map(char *address, size_t bytes, uint64_t handle)
+static int reserve(char **address, size_t bytes)
+{
+    return CALL(cuMemAddressReserve, int, (char **, size_t, size_t, uint64_t, uint64_t),
+                (address, bytes, 0, 0, 0));
+}
+
+static int map_from(char *address, size_t bytes, uint64_t handle, size_t offset)
 {
     return CALL(cuMemMap, int, (void *, size_t, size_t, uint64_t, uint64_t),
-                (address, bytes, 0, handle, 0));
+                (address, bytes, offset, handle, 0));
+}
+
+static int map(char *address, size_t bytes, uint64_t handle)
+{
+    return map_from(address, bytes, handle, 0);
 }
 
 static int unmap(char *address, size_t bytes)
@@ -629,12 +640,13 @@ static void expand(void)
     char *base, byte = 3;
     CALL(cuMemGetAllocationGranularity, int, (size_t *, void *, int), (&granularity, NULL, 0));
     CHECK_EQUAL(granularity, 2 * MIB);
-    CALL(cuMemAddressReserve, int, (char **, size_t, size_t, uint64_t, uint64_t),
-         (&base, reserved, 0, 0, 0));
+    CHECK_EQUAL(reserve(&base, (size_t)-1 - 2 * MIB + 1), 2); /* more addresses than there are */
+    CHECK_EQUAL(reserve(&base, reserved), 0);
     CHECK_EQUAL(used(0), 0);
     CHECK_EQUAL(create(&first, 20 * MIB), 0);
     CHECK_EQUAL(used(0), 20 * MIB); /* at creation */
     CHECK_EQUAL(create(&third, 2 * MIB), 2);
+    CHECK_EQUAL(map_from(base, 20 * MIB, first, (size_t)-1 - 20 * MIB + 1), 1); /* beyond its end */
     CHECK_EQUAL(map(base, 20 * MIB, first), 0);
     CHECK_EQUAL(map(base, 20 * MIB, first), 1); /* there is something already */
     CHECK_EQUAL(used(0), 20 * MIB);             /* not at mapping */

@@ -271,6 +271,9 @@ static void benchmark_takes_the_foremost_plan_that_leaves_no_slots_idle(void **s
     assert_true(plm__cudnn_rank(&thin, 1, H200) > plm__cudnn_rank(&full, 2, H200));
     assert_int_equal(plm__cudnn_rank(&one_round, 1, H200), 1);
     assert_true(plm__cudnn_rank(NULL, 5, H200) < plm__cudnn_rank(NULL, 6, H200));
+    full.cluster = 4; /* 4 multiprocessors run one such cluster, 3 none */
+    assert_true(plm__cudnn_rank(&full, 1, 3) > plm__cudnn_rank(NULL, 0, 3));
+    assert_int_equal(plm__cudnn_rank(&full, 1, 4), 1);
 }
 
 static void the_device_is_told_in_23_keys(void **state)
