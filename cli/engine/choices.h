@@ -165,9 +165,8 @@ typedef struct cli_request {
     plm_job job;        /* training, with whatever else training runs */
     plm_device *device; /* the only one that a command opens; with the profile, when there is one */
     plm_device_profile rates;
-    size_t
-        budget_bytes; /* the line's, at most the target's memory; without one, 98 % of that; 0: none
-                       */
+    /* The line's, at most the target's memory; without one, 98 % of that; 0: none. */
+    size_t budget_bytes;
 } cli_request;
 
 /* Reads the choices for the model of that name. cli_request_close frees it; nothing is to be freed

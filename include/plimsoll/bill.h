@@ -29,11 +29,10 @@ typedef struct plm_bill {
     int64_t live_count;
     /* of a plan; 0 for other traces */
     plm_plan_summary plan;
-    size_t budget_bytes; /* 0: none was stated */
-    bool fits;           /* peak within the budget; true when none was stated */
-    char model[128];     /* "" when not known */
-    const struct plm_advice
-        *treatments; /* of plm_advise_treatments, borrowed; NULL: not asked for */
+    size_t budget_bytes;                 /* 0: none was stated */
+    bool fits;                           /* peak within the budget; true when none was stated */
+    char model[128];                     /* "" when not known */
+    const struct plm_advice *treatments; /* of plm_advise_treatments, borrowed; NULL: none asked */
 } plm_bill;
 
 /* *bill = the bill of a trace, which it takes over (destroyed on failure too).

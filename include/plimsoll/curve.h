@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Growth curves: peak and step time over the sequences held at once or over their length, each
- * point a plan, and what of the peak is constant, grows in proportion, or with the square.
+ * point a plan, and what of the peak is constant, grows in proportion, or with the square. The
+ * calling thread uses the device; a curve that was made does not change.
  */
 #ifndef PLIMSOLL_CURVE_H
 #define PLIMSOLL_CURVE_H

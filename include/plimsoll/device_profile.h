@@ -52,9 +52,9 @@ typedef struct plm_device_profile {
     double bandwidth;                              /* bytes a second, read and written */
     double launch_seconds;                         /* of an operation that does nothing */
     double efficiency[PLM_DEVICE_PROFILE_OPS_MAX]; /* by operation, over 0; 0: not given */
-    double efficiency_of[PLM_DTYPE_COUNT][PLM_DEVICE_PROFILE_OPS_MAX]; /* of one type; 0: as others
-                                                                        */
-    plm_gpu gpu;                                                       /* capability 0: not told */
+    /* Of operations that work in one type; 0: as the others. */
+    double efficiency_of[PLM_DTYPE_COUNT][PLM_DEVICE_PROFILE_OPS_MAX];
+    plm_gpu gpu; /* capability 0: not told */
 } plm_device_profile;
 
 /*

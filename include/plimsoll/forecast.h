@@ -79,7 +79,7 @@ typedef struct plm_forecast_rank {
     plm_forecast_end ended;
     const char *error;      /* NULL: none */
     const char *line;       /* where the script was; NULL: not known */
-    const char *attention;  /* "cudnn", "flash", "efficient", "math"; NULL: none was called */
+    const char *attention;  /* "cudnn", "flash", "efficient", "math", "unknown"; NULL: none */
     bool cudnn;             /* was in use: the context is larger */
     size_t allocated_bytes; /* peak of the whole run */
     size_t reserved_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports of forecasts, for people and for programs. Like plimsoll/report.h: pure functions, texts
- * are freed with plm_free.
+ * are freed with plm_free. Thread-safe.
  */
 #ifndef PLIMSOLL_REPORT_FORECAST_H
 #define PLIMSOLL_REPORT_FORECAST_H

@@ -135,8 +135,7 @@ typedef struct plm_snapshot_device {
     const plm_snapshot_annotation *annotations; /* of all devices, in the order of the file */
     int64_t annotation_count;
     const plm_snapshot_settings *settings; /* never NULL */
-    const uint64_t
-        *streams; /* behind plm_event.queue: PyTorch's handle, 0 for the default stream */
+    const uint64_t *streams; /* behind plm_event.queue: PyTorch's handle, 0: the default stream */
     int64_t stream_count;
     const uint64_t (*pools)[2]; /* behind plm_event.pool: PyTorch's pair, {0, 0} for the default */
     int64_t pool_count;

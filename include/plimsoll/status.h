@@ -71,9 +71,8 @@ typedef struct plm_oom_record {
 
 typedef struct plm_error {
     plm_status status;
-    char message[512]; /* one line, no newline, lower case start */
-    plm_oom_record
-        oom;          /* filled for PLM_ERROR_HOST_MEMORY, _DEVICE_MEMORY and _BUDGET, else zero */
+    char message[512];  /* one line, no newline, lower case start */
+    plm_oom_record oom; /* of PLM_ERROR_HOST_MEMORY, _DEVICE_MEMORY and _BUDGET, else zero */
     int system_error; /* errno of the call to the system that failed, 0 when none did: says whether
                          a path is wrong (ENOENT, EACCES) or the machine fails (ENOSPC, EIO) */
     plm_hint hint;    /* what would help, for the program to put in its words */

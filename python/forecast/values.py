@@ -23,7 +23,8 @@ _BACKENDS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
 _NOTHING = frozenset((
     "__get__", "__set__", "__delete__", "size", "dim", "numel", "stride", "data_ptr",
     "is_contiguous", "backward", "register_hook", "requires_grad_", "record_stream", "__len__",
-    "__hash__", "storage_offset", "untyped_storage", "element_size", "is_floating_point", "nelement",
+    "__hash__", "storage_offset", "untyped_storage", "element_size", "is_floating_point",
+    "nelement",
     "has_names", "is_complex", "get_device", "detach", "detach_", "pin_memory", "is_pinned",
     "view", "expand", "permute", "transpose", "unsqueeze", "squeeze", "linear", "matmul",
     "layer_norm", "dropout", "gelu", "relu", "silu", "__deepcopy__", "share_memory_"))

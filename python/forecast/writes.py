@@ -40,7 +40,7 @@ plain = types.SimpleNamespace(
     open=io.open, exists=_exists, replace=os.replace, os_open=os.open, stat=os.stat,
     lstat=os.lstat, access=os.access, listdir=os.listdir, scandir=os.scandir, mkdir=os.mkdir,
     rmdir=os.rmdir, unlink=os.unlink, rename=os.rename, readlink=os.readlink,
-    symlink=os.symlink, rmtree=shutil.rmtree)
+    symlink=os.symlink, link=os.link, rmtree=shutil.rmtree)
 
 skipped = []  # what would have been written or removed, in order
 _seen = set()
@@ -94,8 +94,10 @@ def begin(wanted):
     _install(_mirror)
 
 
-def _name(path):
-    return os.path.abspath(os.fsdecode(path))
+def _name(path, last=False):
+    """The whole path, past the links that the script made on its way; `last`: past the last too."""
+    name = os.path.abspath(os.fsdecode(path))
+    return name if _mirror is None else _mirror.past_links(name, last)
 
 
 def _missing(path):
@@ -123,6 +125,44 @@ class _Mirror:
 
     def copy_of(self, path):
         return self.root + path
+
+    def shown(self, name):
+        """What the link in the mirror at this place shows, by its own name; None: no link."""
+        try:
+            target = plain.readlink(self.copy_of(name))
+        except OSError:
+            return None
+        return target[len(self.root):] if target.startswith(self.root + os.sep) else target
+
+    def past_links(self, name, last):
+        """Files below a link to a folder are that folder's, whose changes lie in the mirror too."""
+        folder = name if last else os.path.dirname(name)
+        while folder != os.sep and not self.is_own(folder):
+            target = self.shown(folder)
+            if target is not None:
+                rest = os.path.relpath(name, folder)
+                return self.past_links(os.path.normpath(os.path.join(target, rest)), last)
+            folder = os.path.dirname(folder)
+        return name
+
+    def take_in(self, name, keep=True):
+        """A place in the mirror that only shows a file gets one of its own: to be changed."""
+        copy = self.copy_of(name)
+        try:
+            source = plain.readlink(copy)
+        except OSError:
+            return
+        plain.unlink(copy)
+        if keep:  # from the file itself: by its old name the script may have moved it away
+            self._copy_bytes(source, copy)
+
+    def _copy_bytes(self, source, copy):
+        if not plain.exists(source):
+            return
+        if plain.stat(source).st_size > COPY_BYTES_MAX:
+            raise OSError(errno.EFBIG, "too large to be copied for a forecast", source)
+        with plain.open(source, "rb") as old, plain.open(copy, "wb") as new:
+            shutil.copyfileobj(old, new)
 
     def is_gone(self, path):
         """Was the file removed, or a folder above it?"""
@@ -159,12 +199,9 @@ class _Mirror:
         self._make_folder(folder)
         old = self.for_reading(name)
         if keep and old != copy and os.path.isfile(name):
-            if plain.stat(name).st_size > COPY_BYTES_MAX:
-                raise OSError(errno.EFBIG, "too large to be copied for a forecast", name)
-            with plain.open(name, "rb") as source, plain.open(copy, "wb") as target:
-                shutil.copyfileobj(source, target)
-        elif not keep and os.path.islink(copy):
-            plain.unlink(copy)
+            self._copy_bytes(name, copy)
+        else:
+            self.take_in(name, keep)
         self._forget_gone(name)
         note(name)
         return copy
@@ -376,13 +413,13 @@ def _reading(mirror):
         if not _is_path(path, {}) or mirror.is_own(_name(path)):
             return plain.listdir(path)
         plain.listdir(mirror.for_reading(path))  # raises as it should
-        return list(mirror.children(_name(path)))
+        return list(mirror.children(_name(path, last=True)))
 
     def scandir(path="."):
         if not _is_path(path, {}) or mirror.is_own(_name(path)):
             return plain.scandir(path)
         plain.scandir(mirror.for_reading(path)).close()
-        children = mirror.children(_name(path))
+        children = mirror.children(_name(path, last=True))
         if set(children.values()) <= {_name(path)} and len(children) == len(plain.listdir(path)):
             return plain.scandir(path)
         return _Entries([entry for folder in sorted(set(children.values()))
@@ -403,7 +440,7 @@ def _changing(mirror):
         unlink=_one(mirror, plain.unlink, mirror.remove),
         remove=_one(mirror, plain.unlink, mirror.remove),
         rename=_move(mirror, plain.rename), replace=_move(mirror, plain.replace),
-        symlink=_link(mirror), link=_link(mirror))
+        symlink=_link(mirror, plain.symlink), link=_link(mirror, plain.link))
     return calls
 
 
@@ -443,15 +480,17 @@ def _move(mirror, function):
     return call
 
 
-def _link(mirror):
-    """A link to what the script should see; a hard link is taken for a symbolic one."""
+def _link(mirror, function):
+    """A link to what the script should see; a hard link is taken for a symbolic one. What a
+    symbolic link names counts from the link, what a hard link does from the current folder."""
     def call(source, target, *args, **kwargs):
         if not _is_path(target, kwargs) or mirror.is_own(_name(target)):
-            return plain.symlink(source, target, *args, **kwargs)
+            return function(source, target, *args, **kwargs)
         target = _name(target)
         if mirror.is_there(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        source = os.path.join(os.path.dirname(target), os.fsdecode(source))
+        at = os.path.dirname(target) if function is plain.symlink else os.getcwd()
+        source = _name(os.path.join(at, os.fsdecode(source)))
         plain.symlink(mirror.for_reading(source), mirror.for_writing(target))
 
     return call
@@ -464,6 +503,7 @@ def _quiet(mirror, function):
             return function(path, *args, **kwargs)
         if not mirror.is_there(_name(path)):
             raise _missing(_name(path))
+        mirror.take_in(_name(path))
         copy = mirror.copy_of(_name(path))
         return function(copy, *args, **kwargs) if plain.exists(copy) else None
 

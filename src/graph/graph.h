@@ -40,8 +40,7 @@ typedef enum plm_flat {
 typedef enum plm_group { PLM_GROUP_DECAY, PLM_GROUP_NO_DECAY, PLM_GROUP_COUNT } plm_group;
 
 typedef struct plm_storage {
-    size_t
-        bytes; /* a persistent one is a multiple of the granule, with padding between its tensors */
+    size_t bytes; /* of a persistent one whole granules, with padding between its tensors */
     plm_scope scope;
     plm_program program; /* of a call storage */
 } plm_storage;
@@ -62,8 +61,7 @@ typedef struct plm_tensor_info {
     uint32_t name;      /* interned; of a parameter its full name */
     uint32_t layer;     /* interned */
     int32_t producer;   /* operation whose output it is, -1 for inputs and persistent tensors */
-    plm_role
-        role; /* PLM_ROLE_ACTIVATION for every result: the plan tells activation from temporary */
+    plm_role role;      /* ACTIVATION for every result: the plan tells activation from temporary */
     bool trainable;
     bool needs_gradient; /* a trainable parameter is among what it was made from, or it is one */
     bool is_output;      /* read by the host after its program */
@@ -107,8 +105,8 @@ struct plm_graph {
     PLM_ARRAY(plm_tensor)
     by_name; /* by interned name: the parameter's tensor + 1, 0 for other names */
     plm_op_range programs[PLM_PROGRAM_COUNT];
-    plm_tensor
-        loss[PLM_PROGRAM_COUNT]; /* output of the operation at which forward turns to backward */
+    /* Output of the operation at which forward turns to backward. */
+    plm_tensor loss[PLM_PROGRAM_COUNT];
     int32_t flat_storage[PLM_FLAT_COUNT][PLM_GROUP_COUNT]; /* -1 until something lies there */
     size_t group_elements[PLM_GROUP_COUNT]; /* of every flat storage of the group, with padding */
     plm_intern names;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What the flops and bytes of an operation's row come to at its shapes. */
 #include "graph/op_cost.h"
-#include "base/dtype.h"
 
 #include <ctype.h>
 
+#include "base/dtype.h"
 #include "graph/rules.h"
 
 const char *plm__op_key(plm_op_kind kind, char text[PLM_OP_KEY_TEXT])
@@ -82,11 +82,11 @@ static double operand_bytes(const plm_graph *graph, const plm_op *op, plm_bytes 
         in += bytes_of(graph, op->in[i]);
     for (int i = 0; i < PLM_OP_OUTPUTS_MAX; i++)
         out += bytes_of(graph, op->out[i]);
-    if (moved ==
-        PLM_BYTES_ROWS_READ) /* as many rows of the table as rows of the result, at most all */
-        in += bytes_of(graph, op->out[0]) < bytes_of(graph, op->in[1])
-                  ? bytes_of(graph, op->out[0]) - bytes_of(graph, op->in[1])
-                  : 0;
+    if (moved == PLM_BYTES_ROWS_READ) {
+        /* As many rows of the table as the result has, at most all. */
+        double table = bytes_of(graph, op->in[1]), rows = bytes_of(graph, op->out[0]);
+        in -= rows < table ? table - rows : 0;
+    }
     if (moved == PLM_BYTES_PLACE_READ)
         in = out;
     return in + out + effect_bytes(graph, op, moved);

@@ -75,7 +75,10 @@ int plm__copy_rows(void *to, size_t to_pitch_bytes, const void *from, size_t fro
     if (to_pitch_bytes == row_bytes && from_pitch_bytes == row_bytes)
         return plm__copy(to, from, row_bytes * rows);
     struct side target = look(to, row_bytes), source = look(from, row_bytes);
-    if ((target.device || source.device) && row_bytes * rows > PLM_COPY_MADE_BYTES)
+    bool is_large = row_bytes * rows > PLM_COPY_MADE_BYTES;
+    for (size_t i = 0; is_large && source.device && !target.device && i < rows; i++)
+        plm__space_zero((char *)to + i * to_pitch_bytes, row_bytes);
+    if (is_large && (target.device || source.device))
         return PLM_CUDA_OK;
     for (size_t i = 0; i < rows; i++) {
         int status = plm__copy((char *)to + i * to_pitch_bytes,

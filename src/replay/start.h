@@ -26,8 +26,8 @@ typedef struct plm_start {
     PLM_ARRAY(plm_pool_block) blocks; /* in the order of plm__pool_adopt */
     PLM_ARRAY(plm_event) held;        /* alloc events of the blocks held, by address */
     uint8_t *pending;                 /* by block number: freed before recording, not completed */
-    uint8_t
-        *unsure; /* by block number: it may take up to 1 MiB more, at the cost of a free block */
+    /* By block number: the block may take up to 1 MiB more, at the cost of a free block. */
+    uint8_t *unsure;
     bool infers_pools; /* events do not name private pools, final segments do */
 } plm_start;
 

@@ -490,6 +490,29 @@ class Harmless(Forecasting):
                       "shutil.copy('log.txt', 'c.txt'); shutil.move('c.txt', 'saved/c.txt')\n"
                       "assert os.path.exists('saved/c.txt')")
 
+    def test_what_is_shown_at_another_place_is_changed_only_there(self):
+        self.harmless("os.rename('log.txt', 'log.1')\n"
+                      "with open('log.1', 'a') as f: f.write('more\\n')\n"
+                      "assert open('log.1').read() == 'line\\nmore\\n'\n"
+                      "os.rename('best.pt', 'b.pt'); os.truncate('b.pt', 1); os.chmod('b.pt', 0o600)\n"
+                      "assert open('b.pt').read() == 'o'\n"
+                      "os.symlink('old.txt', 'link')\n"
+                      "with open('link', 'r+') as f: f.write('n')\n"
+                      "assert open('link').read() == 'n'")
+
+    def test_a_link_to_a_folder_leads_to_the_private_copy(self):
+        self.harmless("os.symlink('saved', 'latest')\n"
+                      "open('latest/2.pt', 'w').write('2'); open('latest/1.pt', 'w').write('new')\n"
+                      "for at in 'latest', 'saved':\n"
+                      "    assert open(at + '/2.pt').read() == '2'\n"
+                      "    assert open(at + '/1.pt').read() == 'new'\n"
+                      "    assert sorted(os.listdir(at)) == ['1.pt', '2.pt']\n"
+                      "os.remove('latest/1.pt'); assert not os.path.exists('saved/1.pt')")
+
+    def test_a_hard_link_counts_from_the_current_folder(self):
+        self.harmless("os.link('log.txt', 'saved/hard')\n"
+                      "assert open('saved/hard').read() == 'line\\n'")
+
     def test_a_removed_folder_can_be_made_anew(self):
         self.harmless("shutil.rmtree('saved'); assert not os.path.exists('saved/1.pt')\n"
                       "os.mkdir('saved'); assert os.listdir('saved') == []\n"

@@ -250,10 +250,27 @@ static void copy_a_column(void)
     CHECK(device[11] == 1 && device[8] == 4 && device[12] == 0);
 }
 
+/* Rows of 4 KiB of the device's, 8 KiB apart: beyond the limit the host reads zeros, between the
+ * rows nothing. */
+static void read_large_rows(void)
+{
+    enum { ROWS = 257, ROW = 4096, PITCH = 8192 };
+    static char host[ROWS * PITCH];
+    char *device = take(4 * MIB);
+    memset(host, 5, sizeof host);
+    CHECK_EQUAL(CALL(cudaMemcpy2DAsync, int,
+                     (void *, size_t, const void *, size_t, size_t, size_t, int, void *),
+                     (host, PITCH, device, PITCH, ROW, ROWS, 2, NULL)),
+                0);
+    CHECK(host[0] == 0 && host[ROW - 1] == 0 && host[ROW] == 5);
+    CHECK(host[(ROWS - 1) * PITCH] == 0 && host[ROWS * PITCH - 1] == 5);
+}
+
 static void rows_and_patterns_are_copied_too(void **state)
 {
     (void)state;
     run_child(H200, 13, copy_a_column);
+    run_child(H200, 13, read_large_rows);
 }
 
 static void read_counts(void)
