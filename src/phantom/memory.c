@@ -223,6 +223,17 @@ struct plm_pool_use plm__memory_pool_use(int device)
     return use;
 }
 
+void plm__memory_forget_pool_high(int device, bool reserved)
+{
+    struct plm_pool_use *use = &devices[device].pool_use;
+    plm__phantom_lock();
+    if (reserved)
+        use->reserved_high_bytes = use->reserved_bytes;
+    else
+        use->used_high_bytes = use->used_bytes;
+    plm__phantom_unlock();
+}
+
 int plm__memory_take_pinned(size_t bytes, void **address)
 {
     *address = NULL;

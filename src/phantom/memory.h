@@ -47,6 +47,9 @@ void plm__memory_trim_pool(int device);
 
 struct plm_pool_use plm__memory_pool_use(int device);
 
+/* From here on the pool's highest reserved, or used, bytes are counted anew. */
+void plm__memory_forget_pool_high(int device, bool reserved);
+
 /* cudaHostAlloc, and cudaHostRegister for memory that is the caller's own. */
 int plm__memory_take_pinned(size_t bytes, void **address);
 int plm__memory_register(void *address, size_t bytes);

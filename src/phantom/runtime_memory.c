@@ -222,3 +222,12 @@ PLM_STANDIN(int, cudaMemPoolGetAttribute, (void *pool, int attribute, void *valu
         return plm__runtime_status(PLM_CUDA_INVALID_VALUE);
     return PLM_CUDA_OK;
 }
+
+/* PyTorch resets its peaks so: a highest figure can be set to 0 alone. All else stays. */
+PLM_STANDIN(int, cudaMemPoolSetAttribute, (void *pool, int attribute, const void *value))
+{
+    enum { RESERVED_HIGH = 6, USED_HIGH = 8 };
+    if (attribute == RESERVED_HIGH || attribute == USED_HIGH)
+        plm__memory_forget_pool_high(pool_device(pool), attribute == RESERVED_HIGH);
+    return PLM_CUDA_OK;
+}

@@ -700,6 +700,13 @@ static uint64_t pool_bytes(void *pool, int attribute)
     return bytes;
 }
 
+static void reset_pool(void *pool, int attribute)
+{
+    uint64_t zero = 0;
+    CHECK_EQUAL(CALL(cudaMemPoolSetAttribute, int, (void *, int, void *), (pool, attribute, &zero)),
+                0);
+}
+
 static void use_pool(void)
 {
     char *first, *second;
@@ -717,6 +724,11 @@ static void use_pool(void)
     CALL(cudaMemPoolTrimTo, int, (void *, size_t), (pool, 0));
     CHECK_EQUAL(used(0), 2 * MIB); /* the granule of the first */
     CHECK_EQUAL(pool_bytes(pool, 8), 3 * MIB + 1024);
+    reset_pool(pool, 8);
+    CHECK_EQUAL(pool_bytes(pool, 8), 1024);
+    CHECK_EQUAL(pool_bytes(pool, 6), 32 * MIB); /* each is reset by itself */
+    reset_pool(pool, 6);
+    CHECK_EQUAL(pool_bytes(pool, 6), 2 * MIB);
 }
 
 static void the_pool_keeps_what_it_took_until_it_is_trimmed(void **state)
