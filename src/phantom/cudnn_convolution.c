@@ -21,8 +21,6 @@
 
 #include "phantom/cudnn_abi.h"
 
-#include <stdbool.h>
-
 enum { WHOLE_IMAGE_MAX = 256, TILE_SIDE = 32, FILTER_MAX = 32, TILE_BYTES = 32 * 17 * 8 };
 
 static int64_t larger(int64_t a, int64_t b)
@@ -59,8 +57,7 @@ static int64_t tensor_bytes(const struct plm_cudnn_tensor *tensor)
            plm__cudnn_element_bytes(tensor->type);
 }
 
-/* A tensor of one channel or of one place is in both layouts at once. */
-static bool is_channels_last(const struct plm_cudnn_tensor *tensor)
+bool plm__cudnn_is_channels_last(const struct plm_cudnn_tensor *tensor)
 {
     return plm__cudnn_places(tensor) == 1 || tensor->strides[1] == 1;
 }
@@ -71,7 +68,7 @@ int64_t plm__cudnn_turned_bytes(const struct plm_cudnn_convolution *convolution)
                                             &convolution->output};
     int64_t bytes = 0;
     for (int i = 0; i < 3; i++)
-        if (!is_channels_last(all[i]))
+        if (!plm__cudnn_is_channels_last(all[i]))
             bytes += tensor_bytes(all[i]);
     return bytes ? bytes + 16 : 0;
 }

@@ -6,6 +6,7 @@
 #ifndef PLM_PHANTOM_CUDNN_CONVOLUTION_H
 #define PLM_PHANTOM_CUDNN_CONVOLUTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { PLM_CUDNN_RANK = 8 }; /* CUDNN_DIM_MAX: batch, channels and up to six axes of space */
@@ -32,6 +33,9 @@ struct plm_cudnn_convolution {
 
 /* How many places of space a tensor has: 1024 for [N,C,32,32], 9 for a filter of 3 x 3. */
 int64_t plm__cudnn_places(const struct plm_cudnn_tensor *tensor);
+
+/* A tensor of one channel or of one place is in both layouts at once. */
+bool plm__cudnn_is_channels_last(const struct plm_cudnn_tensor *tensor);
 
 /* Bytes of an element, 0 for a type that convolutions do not have. */
 int plm__cudnn_element_bytes(int type);

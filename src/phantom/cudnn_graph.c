@@ -13,8 +13,10 @@
  */
 #include "phantom/cudnn_book.h"
 #include "phantom/cudnn_choice.h"
+#include "phantom/cudnn_gemm.h"
 #include "phantom/cudnn_plan.h"
 #include "phantom/cudnn_real.h"
+#include "phantom/cudnn_rejected.h"
 #include "phantom/phantom.h"
 
 #include <stdio.h>
@@ -114,14 +116,22 @@ PLM_STANDIN(int, cudnnBackendSetAttribute,
     return plm__cudnn_real()->set(descriptor, name, type, count, value);
 }
 
+static bool gemm_comes_first(const struct plm_cudnn_entry *heuristic)
+{
+    int engine = plm__cudnn_gemm_engine(&heuristic->convolution);
+    return engine && plm__cudnn_rejects_first(heuristic->descriptor, engine);
+}
+
 /* A heuristic's results are configurations of its graph. PyTorch's cudnn.benchmark asks for the
  * first list and then for the fallbacks, takes one block of the largest workspace of all, and keeps
  * the quickest (cudnn_choice.h). The last fallback stands for the engines of Fourier transforms:
- * its size counts and it is never the choice. */
+ * its size counts and it is never the choice. The first of the first list stands for the engine of
+ * matrix products where a card would list that one before it. */
 static void note_results(const struct plm_cudnn_entry *heuristic, plm_cudnn_descriptor *results,
                          int64_t count)
 {
     bool fallback = heuristic->mode == CUDNN_HEUR_MODE_FALLBACK;
+    bool gemm = !fallback && count > 0 && gemm_comes_first(heuristic);
     for (int64_t i = 0; i < count; i++) {
         struct plm_cudnn_entry entry;
         if (!plm__cudnn_book_find(results[i], &entry))
@@ -130,6 +140,7 @@ static void note_results(const struct plm_cudnn_entry *heuristic, plm_cudnn_desc
         entry.position = (int)i + (fallback ? FALLBACK_POSITION : 0);
         entry.workspace_bytes =
             fallback && i == count - 1 ? plm__cudnn_fft_bytes(&entry.convolution) : 0;
+        entry.is_gemm = gemm && i == 0;
         plm__cudnn_book_change(&entry);
     }
 }

@@ -8,6 +8,8 @@
 #include "phantom/cudnn_choice.h"
 #include "phantom/cudnn_convolution.h"
 #include "phantom/cudnn_device.h"
+#include "phantom/cudnn_gemm.h"
+#include "phantom/cudnn_log.h"
 #include "phantom/cudnn_split.h"
 #include "phantom/phantom.h"
 
@@ -309,6 +311,142 @@ static void the_device_is_told_in_23_keys(void **state)
     assert_int_equal(json[strlen(json) - 1], '}'); /* the longest fits */
 }
 
+/* A convolution of 1 x 1 that a card left to cuBLAS, and the block that it took on an H200. */
+struct product {
+    int type;
+    int64_t n, c, k, side, bytes;
+};
+
+static int64_t gemm_bytes(enum plm_cudnn_direction direction, const struct product *p,
+                          bool channels_last)
+{
+    struct plm_cudnn_convolution c = plm__test_convolution(direction, p->type, channels_last, p->n,
+                                                           p->c, p->k, p->side, 1, 0, 1);
+    return plm__cudnn_gemm_bytes(&c, H200);
+}
+
+static void a_filters_gradient_keeps_a_result_of_each_image(void **state)
+{
+    (void)state;
+    static const struct product recorded[] = {
+        {FP32, 32, 64, 64, 56, 524288},     {FP32, 32, 64, 256, 56, 2097152},
+        {FP32, 32, 256, 64, 56, 2097152},   {FP32, 32, 512, 128, 28, 8388608},
+        {FP32, 32, 512, 256, 28, 16777216}, {FP32, 32, 256, 1024, 14, 33554432},
+        {FP32, 16, 256, 768, 16, 12582912}, {FP16, 32, 64, 64, 56, 524288},
+        {FP16, 32, 256, 128, 56, 4194304},  {BF16, 32, 64, 256, 56, 2097152},
+        {BF16, 32, 512, 128, 28, 8388608},
+    };
+    for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++)
+        assert_int_equal(gemm_bytes(WGRAD, &recorded[i], false), recorded[i].bytes);
+}
+
+static void flags_are_taken_in_32_bits_where_filters_do_not_outnumber_channels(void **state)
+{
+    (void)state;
+    static const struct product fewer = {FP32, 32, 64, 64, 56, 400},
+                                more = {FP32, 32, 64, 65, 56, 0}, half = {FP16, 32, 64, 64, 56, 0};
+    for (int direction = FWD; direction <= DGRAD; direction++) {
+        if (direction == WGRAD)
+            continue;
+        assert_int_equal(gemm_bytes((enum plm_cudnn_direction)direction, &fewer, false), 400);
+        assert_int_equal(gemm_bytes((enum plm_cudnn_direction)direction, &more, false), 0);
+        assert_int_equal(gemm_bytes((enum plm_cudnn_direction)direction, &half, false), 0);
+    }
+}
+
+/* The fit is no equality: what it must keep is a mean error under 1 MB and none over 9 MB. */
+static void parts_with_channels_last_are_near_what_an_h200_recorded(void **state)
+{
+    (void)state;
+    static const struct product recorded[] = {
+        {BF16, 32, 64, 64, 56, 1229072},    {BF16, 32, 64, 256, 56, 4915472},
+        {BF16, 32, 256, 64, 56, 4915472},   {BF16, 32, 256, 128, 56, 5374224},
+        {BF16, 32, 512, 128, 28, 4456720},  {BF16, 32, 256, 1024, 14, 3146000},
+        {BF16, 32, 1024, 256, 14, 4194576}, {BF16, 32, 2048, 512, 7, 0},
+        {BF16, 16, 256, 768, 16, 0},        {BF16, 16, 256, 256, 16, 0},
+        {BF16, 16, 384, 128, 64, 6095120},  {BF16, 16, 512, 256, 32, 4194576},
+        {BF16, 16, 128, 256, 32, 1573136},  {BF16, 64, 64, 64, 56, 2162944},
+        {BF16, 64, 64, 256, 56, 4325632},   {BF16, 64, 256, 64, 56, 2162944},
+        {BF16, 64, 256, 128, 56, 8651008},  {BF16, 64, 128, 512, 28, 5767440},
+        {BF16, 64, 512, 128, 28, 5767440},  {BF16, 64, 512, 256, 28, 8388880},
+        {BF16, 64, 256, 1024, 14, 3146000}, {BF16, 64, 1024, 256, 14, 6291728},
+        {BF16, 64, 2048, 512, 7, 8388880},  {BF16, 64, 512, 2048, 7, 0},
+    };
+    enum { COUNT = sizeof recorded / sizeof recorded[0] };
+    int64_t sum = 0;
+    for (int i = 0; i < COUNT; i++) {
+        int64_t off = gemm_bytes(WGRAD, &recorded[i], true) - recorded[i].bytes;
+        assert_in_range(llabs(off), 0, 9000000);
+        sum += llabs(off);
+    }
+    assert_in_range(sum / COUNT, 0, 1000000);
+    static const struct product example = {BF16, 64, 128, 512, 28, 0};
+    assert_int_equal(gemm_bytes(WGRAD, &example, true), 22 * 262144);
+}
+
+static void sums_of_64_steps_are_not_split_and_of_65_are(void **state)
+{
+    (void)state;
+    static const struct product under = {BF16, 64, 128, 128, 8, 0},
+                                over = {BF16, 65, 128, 128, 8, 0};
+    assert_int_equal(gemm_bytes(WGRAD, &under, true), 0);
+    assert_int_equal(gemm_bytes(WGRAD, &over, true), 13 * 65536); /* 1.6 sqrt(65) is 12.9 */
+}
+
+static void a_split_in_16_bits_fills_one_round_at_most(void **state)
+{
+    (void)state;
+    /* 1.6 sqrt(steps) is 131.5 at 6,755 steps and 132.5 at 6,858, where 133 would be nearest */
+    static const struct product under = {BF16, 6754, 128, 128, 8, 0},
+                                over = {BF16, 6900, 128, 128, 8, 0};
+    assert_int_equal(gemm_bytes(WGRAD, &under, true), 131 * 65536);
+    assert_int_equal(gemm_bytes(WGRAD, &over, true), 132 * 65536);
+}
+
+static void a_split_in_32_bits_has_eight_parts_at_least(void **state)
+{
+    (void)state;
+    static const struct product recorded = {FP32, 32, 512, 128, 28, 17301760},
+                                eight = {FP32, 1, 128, 33 * 128, 8, 0},
+                                seven = {FP32, 1, 128, 34 * 128, 8, 0};
+    assert_int_equal(gemm_bytes(WGRAD, &recorded, true), recorded.bytes - 256);
+    assert_int_equal(gemm_bytes(WGRAD, &eight, true), 8 * 33 * 65536);
+    assert_int_equal(gemm_bytes(WGRAD, &seven, true), 0);
+}
+
+static void only_filters_of_one_place_are_products_of_matrices(void **state)
+{
+    (void)state;
+    struct plm_cudnn_convolution c = same(FWD, 2, 16, 8, 4, 1);
+    assert_int_equal(plm__cudnn_gemm_engine(&c), 58);
+    c.direction = WGRAD;
+    assert_int_equal(plm__cudnn_gemm_engine(&c), 62);
+    c.direction = DGRAD;
+    assert_int_equal(plm__cudnn_gemm_engine(&c), 63);
+    c.direction = PLM_CUDNN_NO_CONVOLUTION;
+    assert_int_equal(plm__cudnn_gemm_engine(&c), 0);
+    c = same(FWD, 2, 16, 8, 4, 3);
+    assert_int_equal(plm__cudnn_gemm_engine(&c), 0);
+}
+
+/* Lines as cuDNN 9.19 hands them to a callback. */
+static void a_rejection_is_told_by_its_engines_number(void **state)
+{
+    (void)state;
+    static const char lines[] =
+        "CuDNN (v91900 56) function cudnnBackendGetAttribute_CUDNN_ATTR_ENGINEHEUR_RESULTS_engine_"
+        "config_support_checks() called:\0"
+        "    engineConfig: type=json; val={\"engineId\":58,\"smVersion\":900,\"knobChoices\":{}};\0"
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: engine.finalize()\0";
+    static const char listed[] = "    apiLog: type=json; val={\"engine\":{\"engineId\":58,"
+                                 "\"smVersion\":900,\"knobChoices\":{}}};\0";
+    assert_true(plm__cudnn_tells_rejection(lines, 58));
+    assert_false(plm__cudnn_tells_rejection(lines, 5));
+    assert_false(plm__cudnn_tells_rejection(lines, 62));
+    assert_false(plm__cudnn_tells_rejection(listed, 58));
+    assert_false(plm__cudnn_tells_rejection("", 58));
+}
+
 /* Of the stand-in in front of the library of tests/phantom/cudnn.c. */
 static int counted(const char *name)
 {
@@ -432,6 +570,14 @@ int main(void)
         cmocka_unit_test(a_told_size_that_no_split_explains_is_left_alone),
         cmocka_unit_test(tensors_of_one_place_or_channels_last_are_not_turned),
         cmocka_unit_test(benchmark_takes_the_foremost_plan_that_leaves_no_slots_idle),
+        cmocka_unit_test(a_filters_gradient_keeps_a_result_of_each_image),
+        cmocka_unit_test(flags_are_taken_in_32_bits_where_filters_do_not_outnumber_channels),
+        cmocka_unit_test(parts_with_channels_last_are_near_what_an_h200_recorded),
+        cmocka_unit_test(sums_of_64_steps_are_not_split_and_of_65_are),
+        cmocka_unit_test(a_split_in_16_bits_fills_one_round_at_most),
+        cmocka_unit_test(a_split_in_32_bits_has_eight_parts_at_least),
+        cmocka_unit_test(only_filters_of_one_place_are_products_of_matrices),
+        cmocka_unit_test(a_rejection_is_told_by_its_engines_number),
         cmocka_unit_test(the_device_is_told_in_23_keys),
         cmocka_unit_test(an_old_cudnn_is_refused_by_its_version),
         cmocka_unit_test(handles_are_dropped_and_plans_are_never_finalized),

@@ -210,6 +210,36 @@ static void benchmark_takes_the_transforms_workspace_among_the_fallbacks(void **
     assert_true(largest_bytes(&cudnn, graph, 0) < 818036736);
 }
 
+/* Which engine stood first on an H200 (its own log), and the block that followed: the first three
+ * are products of matrices, the others are not. */
+static void pointwise_convolutions_take_what_an_h200_recorded(void **state)
+{
+    (void)state;
+    static const struct {
+        enum plm_cudnn_direction direction;
+        int type;
+        bool channels_last;
+        int64_t c, k, side, bytes;
+    } recorded[] = {
+        {PLM_CUDNN_FILTER_GRADIENT, FP32, false, 256, 64, 56, 2097152},
+        {PLM_CUDNN_DATA_GRADIENT, FP32, false, 64, 64, 56, 400},
+        {PLM_CUDNN_FORWARD, BF16, true, 256, 64, 56, 0},
+        {PLM_CUDNN_FILTER_GRADIENT, FP32, false, 2048, 512, 7, 16056336},
+        {PLM_CUDNN_FILTER_GRADIENT, FP16, false, 256, 1024, 14, 16056336},
+        {PLM_CUDNN_DATA_GRADIENT, BF16, true, 256, 64, 56, 131},
+    };
+    skip_without_cudnn();
+    struct interface cudnn = interface_of(PLM_TEST_STANDIN);
+    for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++) {
+        struct plm_cudnn_convolution c = plm__test_convolution(
+            recorded[i].direction, recorded[i].type, recorded[i].channels_last, 32, recorded[i].c,
+            recorded[i].k, recorded[i].side, 1, 0, 1);
+        void *configurations[PLANS];
+        assert_true(configurations_of(&cudnn, graph_of(&cudnn, &c), 0, configurations) > 0);
+        assert_int_equal(plan_bytes(&cudnn, configurations[0]), recorded[i].bytes);
+    }
+}
+
 static int64_t knob_of(const struct interface *cudnn, void *configuration, int wanted)
 {
     void *choices[32];
@@ -358,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dcgan_takes_the_workspaces_that_an_h200_recorded),
+        cmocka_unit_test(pointwise_convolutions_take_what_an_h200_recorded),
         cmocka_unit_test(benchmark_takes_the_transforms_workspace_among_the_fallbacks),
         cmocka_unit_test(the_rules_of_splitting_are_the_librarys),
         cmocka_unit_test(an_lstm_takes_the_sizes_that_an_h200_recorded),
