@@ -294,6 +294,9 @@ static plm_status run_all(plm_forecast *forecast, targets *all, const forecast_o
     }
     if (status == PLM_OK && all->count == 1 && !o->json) /* the page has them, the table not */
         status = find_holders(all, 0);
+    for (int i = 0; i < all->count && status == PLM_OK; i++)
+        if (all->results[i])
+            status = plm_forecast_find_addresses(all->results[i]);
     for (int i = 0; i < all->count && status == PLM_OK; i++) /* all at the end, or none */
         if (all->results[i])
             status = plm_forecast_keep(all->results[i], o->out);

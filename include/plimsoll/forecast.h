@@ -92,7 +92,7 @@ typedef struct plm_forecast_rank {
     int64_t skipped_count;
     plm_forecast_note *warnings;
     int64_t warning_count;
-    plm_forecast_range *ranges;
+    plm_forecast_range *ranges; /* room for one more */
     int64_t range_count;
     char *recording; /* path of its snapshot; NULL: none was left */
 } plm_forecast_rank;
@@ -176,6 +176,13 @@ typedef struct plm_forecast_result {
  */
 PLM_MUST_USE plm_status plm_forecast_run(plm_forecast *forecast, const plm_device_profile *device,
                                          plm_forecast_result **result);
+
+/*
+ * Adds to each rank the range of its peaks wherever the driver finds room for its segments, from
+ * its recording; to none where that moves nothing, or where a replay of the recording does not come
+ * to the rank's own figures. PLM_ERROR_HOST_MEMORY.
+ */
+PLM_MUST_USE plm_status plm_forecast_find_addresses(plm_forecast_result *result);
 
 /*
  * Copies the recordings into a folder, made when it is missing, as TARGET-rankN.pickle, with a

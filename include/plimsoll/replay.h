@@ -98,6 +98,23 @@ void plm_replay_sort(plm_replay_result *results, int64_t count);
 PLM_MUST_USE plm_status plm_replay_fill_taken(plm_snapshot *snapshot, int64_t device,
                                               plm_replay_result *result);
 
+/* The peaks of one history, wherever the driver finds room for its segments. */
+typedef struct plm_replay_spread {
+    size_t allocated_bytes, reserved_bytes; /* as recorded */
+    size_t low_allocated_bytes, high_allocated_bytes;
+    size_t low_reserved_bytes, high_reserved_bytes;
+} plm_replay_spread;
+
+/*
+ * PyTorch serves a request from the lowest of equal free blocks, so peaks depend on the addresses
+ * that the driver gives, and those on what else lies in the process: they differ from machine to
+ * machine. *spread = the peaks as recorded and in two dozen other orders: what was seen, not what is
+ * possible. A recording in which the cache was given back to make room has its own peaks alone.
+ * Fails like plm_replay_run.
+ */
+PLM_MUST_USE plm_status plm_replay_spread_run(const plm_snapshot_device *device,
+                                              plm_replay_spread *spread);
+
 #ifdef __cplusplus
 }
 #endif

@@ -150,7 +150,7 @@ static plm_status read_ranges(const char *what, const json_t *root, plm_forecast
     const json_t *array;
     int64_t length;
     PLM_TRY(read_array(what, root, "ranges", NOTES_MAX, &array, &length));
-    PLM_TRY(plm__host_alloc((size_t)length * sizeof *rank->ranges, &rank->ranges));
+    PLM_TRY(plm__host_alloc((size_t)(length + 1) * sizeof *rank->ranges, &rank->ranges));
     for (int64_t i = 0; i < length; i++)
         PLM_TRY(read_range(what, json_array_get(array, (size_t)i), &rank->ranges[i]));
     rank->range_count = length;

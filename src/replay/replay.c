@@ -22,6 +22,7 @@ typedef struct replay_run {
     plm_start start;
     plm_recorded_driver driver;
     plm_space space;
+    uint64_t places_taken, hole_bytes; /* by choose_place */
     plm_pool *pool;
     plm_pool_stats *stats;
     uint64_t *addresses;    /* by block: where it lives in the pool, 0: nowhere */
@@ -402,6 +403,40 @@ static plm_status fill_result(replay_run *run)
 
 /* ---- the job ---- */
 
+/* Places of 256 GiB: above the middle those within other things of the process, below it those that
+ * go down. */
+enum { PLACE_BITS = 38, MIDDLE_PLACE = 1 << 20, PLACE_COUNT = 1 << 19 };
+
+static const size_t hole_bytes_max = (size_t)512 << 20; /* a larger segment finds none */
+static const size_t holes_bytes_most = (size_t)3 << 30; /* in all, as seen in recordings */
+
+/* Eight bits that follow from the order and the number of a segment (a step of a mixing function).
+ */
+static unsigned mix(uint64_t order, uint64_t number)
+{
+    const uint64_t mixed = (order << 32 ^ number) * 0x9e3779b97f4a7c15u;
+    return (unsigned)((mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u >> 56);
+}
+
+/* A driver puts a segment below all others, or in a hole between other things of the process. Which
+ * holes there are, and in which order they are taken, is chance: one in four segments, two, or
+ * three take one. */
+static bool choose_place(void *context, size_t bytes, uint64_t *address)
+{
+    replay_run *run = context;
+    const uint64_t number = ++run->places_taken, order = run->job->address_order;
+    if (number >= PLACE_COUNT || bytes > (size_t)1 << PLACE_BITS)
+        return false;
+    uint64_t place = MIDDLE_PLACE - number;
+    if (bytes <= hole_bytes_max && bytes <= holes_bytes_most - run->hole_bytes &&
+        mix(order, number) < 64 * (order & 3)) {
+        run->hole_bytes += bytes;
+        place = MIDDLE_PLACE + (number * (2 * order + 1) * 0x9e375 & (PLACE_COUNT - 1));
+    }
+    *address = place << PLACE_BITS;
+    return true;
+}
+
 static plm_status prepare(replay_run *run)
 {
     const plm_replay_job *job = run->job;
@@ -414,6 +449,12 @@ static plm_status prepare(replay_run *run)
     PLM_TRY(plm__start_create(run->device, &job->settings, capacity, run->sizes, &run->start));
     plm__recorded_driver_init(&run->driver, run->events, capacity);
     plm__space_init(&run->space, capacity);
+    run->places_taken = run->hole_bytes = 0;
+    if (job->address_order) {
+        run->space.chooser = choose_place;
+        run->space.chooser_context = run;
+        run->space.next_address = (uint64_t)(MIDDLE_PLACE + PLACE_COUNT) << PLACE_BITS;
+    }
     plm_source *source = job->as_recorded ? &run->driver.source : &run->space.source;
     PLM_TRY(plm__pool_create(job->policy, source, &job->settings, &run->pool));
     run->stats = plm__pool_statistics(run->pool);

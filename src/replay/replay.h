@@ -19,10 +19,12 @@ typedef struct plm_replay_job {
     const plm_snapshot_device *device;
     plm_pool_policy policy;
     plm_pool_settings settings;
-    bool as_recorded;      /* start from the recorded state, with the recorded driver */
-    size_t capacity_bytes; /* 0: no limit */
-    uint32_t without_site; /* plm_owner.op whose blocks and requests are left out; 0: none */
-    size_t *taken;         /* by block number: filled with the bytes of each block; NULL */
+    bool as_recorded;       /* start from the recorded state, with the recorded driver */
+    size_t capacity_bytes;  /* 0: no limit */
+    uint32_t address_order; /* not as recorded: one of the orders in which a driver may find room
+                               for segments; 0: upwards, one behind the other */
+    uint32_t without_site;  /* plm_owner.op whose blocks and requests are left out; 0: none */
+    size_t *taken;          /* by block number: filled with the bytes of each block; NULL */
     plm_status (*failed)(void *context, const plm_replay_moment *moment); /* NULL */
     void (*restarts)(void *context); /* what was told was of a run that proved wrong; NULL */
     void *context;

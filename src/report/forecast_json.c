@@ -51,6 +51,10 @@ static void add_ranges(plm_json_writer *json, const plm_forecast_rank *rank)
         plm__json_end(json);
     }
     plm__json_end(json);
+}
+
+static void add_warnings(plm_json_writer *json, const plm_forecast_rank *rank)
+{
     plm__json_begin_array(json, "warnings");
     for (int64_t i = 0; i < rank->warning_count; i++) {
         plm__json_begin_object(json, NULL);
@@ -68,6 +72,7 @@ static void add_ranks(plm_json_writer *json, const plm_forecast_result *result)
         plm__json_begin_object(json, NULL);
         plm__json_int(json, "rank", result->ranks[i].rank);
         add_rank(json, &result->ranks[i]);
+        add_ranges(json, &result->ranks[i]);
         plm__json_end(json);
     }
     plm__json_end(json);
@@ -111,6 +116,7 @@ static void add_result(plm_json_writer *json, const plm_forecast_report *report,
     plm__json_text(json, "line", result->line[0] ? result->line : NULL);
     add_rank(json, rank);
     add_ranges(json, rank);
+    add_warnings(json, rank);
     add_writes(json, result, rank);
     add_ranks(json, result);
     plm__json_real(json, "seconds", result->seconds);

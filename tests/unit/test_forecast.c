@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "device/device_files.h"
 #include "plimsoll/forecast.h"
+#include "plimsoll/replay.h"
 #include "plimsoll/snapshot.h"
 
 #define CORPUS PLM_SOURCE_DIR "/tests/fuzz/corpus/forecast_rank/"
@@ -51,6 +52,39 @@ static void all_that_a_rank_left_is_read(void **state)
     assert_int_equal(rank.ranges[0].high_reserved_bytes, 4);
     plm_forecast_rank_fini(&rank);
     plm__host_free(text);
+}
+
+/* One rank with this recording and these peaks: how many ranges are found? */
+static int64_t ranges_found(char *recording, size_t allocated, size_t reserved,
+                            plm_forecast_range *range)
+{
+    plm_forecast_rank rank = {.recording = recording,
+                              .allocated_bytes = allocated,
+                              .reserved_bytes = reserved,
+                              .ended = PLM_FORECAST_STEPS,
+                              .ranges = range};
+    plm_forecast_result result = {.ranks = &rank, .rank_count = 1};
+    assert_ok(plm_forecast_find_addresses(&result));
+    return rank.range_count;
+}
+
+static void a_range_by_addresses_is_told_where_the_recording_comes_to_the_figures(void **state)
+{
+    (void)state;
+    static char dynamic[] =
+        PLM_SOURCE_DIR "/tests/data/snapshots/gpt_dynamic_length_60_steps.pickle.xz";
+    static char spike[] = PLM_SOURCE_DIR "/tests/data/snapshots/cat_spike.pickle.xz";
+    static char missing[] = "no such recording";
+    plm_forecast_range range = {0};
+    const size_t allocated = 11925858816, reserved = 45759856640;
+    assert_int_equal(ranges_found(dynamic, allocated, reserved, &range), 1);
+    assert_true(range.low_reserved_bytes <= reserved && reserved <= range.high_reserved_bytes);
+    assert_true(range.low_reserved_bytes < range.high_reserved_bytes);
+    assert_int_equal(ranges_found(dynamic, allocated, reserved + 1, &range), 0);
+    assert_int_equal(ranges_found(dynamic, allocated + 1, reserved, &range), 0);
+    /* Where addresses move nothing, and where nothing can be read. */
+    assert_int_equal(ranges_found(spike, 12884915200, 12886999040, &range), 0);
+    assert_int_equal(ranges_found(missing, 1, 1, &range), 0);
 }
 
 /* A copy of the text in which the first `old` is `new`. */
@@ -230,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_a_rank_left_is_read),
+        cmocka_unit_test(a_range_by_addresses_is_told_where_the_recording_comes_to_the_figures),
         cmocka_unit_test(a_rank_of_another_kind_is_refused_with_its_key),
         cmocka_unit_test(a_failed_allocation_leaves_nothing),
         cmocka_unit_test(an_argument_to_vary_is_a_name_and_two_ends),

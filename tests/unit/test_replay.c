@@ -410,6 +410,40 @@ static void a_capacity_makes_requests_fail(void **state)
     plm_snapshot_destroy(snapshot);
 }
 
+static uint64_t take(test_recorder *recorder, size_t bytes)
+{
+    plm_pool_grant grant;
+    assert_ok(plm__pool_alloc(recorder->pool, &(plm_pool_request){.bytes = bytes}, &grant));
+    return grant.address;
+}
+
+/* Two segments of 20 MiB with 9 MiB free in front of each. Where the next 9 MiB go to the segment
+ * that is emptied later, 15 MiB find no room and take 16 more. */
+static void peaks_are_a_range_where_equal_blocks_are_chosen_by_address(void **state)
+{
+    (void)state;
+    test_recorder recorder;
+    plm_replay_spread spread;
+    recorder_begin(&recorder, GIB, "");
+    const uint64_t first = take(&recorder, 9 * MIB), behind = take(&recorder, 9 * MIB);
+    const uint64_t second = take(&recorder, 9 * MIB);
+    take(&recorder, 9 * MIB);
+    assert_ok(plm__pool_free(recorder.pool, first, NULL));
+    assert_ok(plm__pool_free(recorder.pool, second, NULL));
+    assert_int_equal(take(&recorder, 9 * MIB), first); /* the lower one */
+    assert_ok(plm__pool_free(recorder.pool, behind, NULL));
+    take(&recorder, 15 * MIB);
+    plm_snapshot *snapshot = recorder_snapshot(&recorder, 0);
+    recorder_end(&recorder);
+    assert_ok(plm_replay_spread_run(first_device(snapshot), &spread));
+    assert_int_equal(spread.reserved_bytes, 56 * MIB);
+    assert_int_equal(spread.low_reserved_bytes, 40 * MIB);
+    assert_int_equal(spread.high_reserved_bytes, 56 * MIB);
+    assert_int_equal(spread.low_allocated_bytes, 36 * MIB);
+    assert_int_equal(spread.high_allocated_bytes, 36 * MIB);
+    plm_snapshot_destroy(snapshot);
+}
+
 static void results_are_sorted_for_reading(void **state)
 {
     (void)state;
@@ -483,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_guess_that_proves_wrong_tells_no_failure_twice),
         cmocka_unit_test(a_trace_that_was_filled_has_the_allocated_peak),
         cmocka_unit_test(a_capacity_makes_requests_fail),
+        cmocka_unit_test(peaks_are_a_range_where_equal_blocks_are_chosen_by_address),
         cmocka_unit_test(results_are_sorted_for_reading),
         cmocka_unit_test(what_cannot_be_replayed_is_refused),
         cmocka_unit_test(a_replay_without_host_memory_fails_cleanly),
