@@ -108,8 +108,8 @@ typedef struct plm_replay_spread {
 /*
  * PyTorch serves a request from the lowest of equal free blocks, so peaks depend on the addresses
  * that the driver gives, and those on what else lies in the process: they differ from machine to
- * machine. *spread = the peaks as recorded and in two dozen other orders: what was seen, not what is
- * possible. A recording in which the cache was given back to make room has its own peaks alone.
+ * machine. *spread = the peaks as recorded and in two dozen other orders: what was seen, not what
+ * is possible. A recording in which the cache was given back to make room has its own peaks alone.
  * Fails like plm_replay_run.
  */
 PLM_MUST_USE plm_status plm_replay_spread_run(const plm_snapshot_device *device,

@@ -298,7 +298,7 @@ static plm_status check_rank(const plm_forecast_result *result, const plm_foreca
     if (rank->line)
         snprintf(where, sizeof where, " at %.150s", rank->line);
     PLM_FAIL_IF(result->unknown_count > 0, PLM_ERROR_ARGUMENT,
-                "%.100s asks the GPU for a size that is not known without one%s; leave that call "
+                "%.200s asks the GPU for a size that is not known without one%s; leave that call "
                 "out, or record the script on a card",
                 result->unknown[0], where);
     return plm_fail(PLM_ERROR_ARGUMENT, "%s%s: %.300s",

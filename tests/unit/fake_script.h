@@ -6,9 +6,10 @@
  *     sh train.py [--batch N] [--mode MODE]
  *
  * It allocates N GiB (4) and reserves half a GiB more; rank R reserves R GiB more still. Modes:
- * fail (with an error), t4fails (on that device), silent (leaves nothing), dies (with status 7),
- * garbage (leaves no JSON), r0fails (rank 0 ends with an error), write (over the file `old`), hang
- * (for ever), hangs64 (with a batch of 64), cudnn (takes the larger context).
+ * fail (with an error), sizes (was asked for a size with a long name), t4fails (on that device),
+ * silent (leaves nothing), dies (with status 7), garbage (leaves no JSON), r0fails (rank 0 ends with
+ * an error), write (over the file `old`), hang (for ever), hangs64 (with a batch of 64), cudnn (takes
+ * the larger context).
  */
 #ifndef PLM_TEST_FAKE_SCRIPT_H
 #define PLM_TEST_FAKE_SCRIPT_H
@@ -38,6 +39,8 @@
     "error='\"no bf16 here\"'; } "                                                                 \
     ";;\n"                                                                                         \
     "r0fails) [ $rank != 0 ] || { ended=error error='\"lost\"'; } ;;\n"                            \
+    "sizes) echo \"size a convolution of cuDNN 9.1 (which cannot be told of a device; cuDNN 9.10 " \
+    "or newer, first on LD_LIBRARY_PATH, can)\" >>\"$(told log)\"; ended=error ;;\n"               \
     "silent) exit 0 ;;\n"                                                                          \
     "dies) echo 'ImportError: no torch' >&2; exit 7 ;;\n"                                          \
     "garbage) echo '{\"torch\": 2' >\"$out/rank0.json\"; exit 0 ;;\n"                              \

@@ -502,6 +502,8 @@ static void each_wrong_use_is_one_line(void **state)
         {"", "-- sh train.py --mode silent", "never used PyTorch on a GPU: loss 4.0"},
         {"", "-- sh train.py --mode garbage", "what rank 0 left"},
         {"", "-- sh train.py --mode fail", "the script failed at train.py:41: TypeError: no such"},
+        {"", "-- sh train.py --mode sizes",
+         "first on LD_LIBRARY_PATH, can) asks the GPU for a size that is not known"},
         {"", "-- sh train.py --mode dies",
          "ended with status 7 before it used PyTorch on a GPU: "
          "ImportError: no torch"},
