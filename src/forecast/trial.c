@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -193,7 +194,8 @@ static plm_status read_unknown(const plm_forecast *forecast, plm_forecast_result
 {
     char path[PLM_SCRIPT_PATH_TEXT], line[UNKNOWN_LINE_TEXT];
     PLM_TRY(plm__place_path(&forecast->place, "run/asked.txt", path));
-    FILE *file = fopen(path, "r");
+    struct stat about; /* a pipe in its place would be waited for */
+    FILE *file = lstat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "r") : NULL;
     if (!file)
         return PLM_OK;
     plm_status status = plm__host_alloc(UNKNOWN_MAX * sizeof *result->unknown, &result->unknown);
@@ -282,8 +284,8 @@ static plm_status fail_without_answer(const plm_forecast *forecast, const plm_sc
                 "longer limit",
                 (long long)forecast->settings->steps, forecast->settings->limit_seconds);
     PLM_FAIL_IF(end->exit_status, PLM_ERROR_ARGUMENT,
-                "the script ended with status %d before it used PyTorch on a GPU: %s",
-                end->exit_status, *words ? words : "it said nothing");
+                "the script ended with status %d and left no answer: %s", end->exit_status,
+                *words ? words : "it said nothing");
     return plm_fail(PLM_ERROR_ARGUMENT,
                     "the script ended and never used PyTorch on a GPU%s%s; is cuda its device? "
                     "(python -I and -E hide the forecast's files)",

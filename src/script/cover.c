@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -283,6 +284,22 @@ static int open_memory(int disk)
     return openat(disk, memory_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 }
 
+/* The root cannot be covered from within; files that stand in it alone are kept from change. What
+ * covers its folders is mounted by itself and stays as it is. */
+static int close_root(void)
+{
+    struct statvfs about;
+    if (statvfs("/", &about) != 0)
+        return errno;
+    unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY;
+    flags |= about.f_flag & ST_NODEV ? MS_NODEV : 0; /* what is locked must be named again */
+    flags |= about.f_flag & ST_NOSUID ? MS_NOSUID : 0;
+    flags |= about.f_flag & ST_NOEXEC ? MS_NOEXEC : 0;
+    flags |= about.f_flag & ST_NOATIME ? MS_NOATIME : 0;
+    flags |= about.f_flag & ST_RELATIME ? MS_RELATIME : 0;
+    return mount(NULL, "/", NULL, flags, NULL) == 0 ? 0 : errno;
+}
+
 static int cover_all(const plm_cover *cover, cover_rooms rooms)
 {
     int descriptors[PLM_COVER_MAX], kept[KEPT_MAX], error = 0;
@@ -295,6 +312,8 @@ static int cover_all(const plm_cover *cover, cover_rooms rooms)
     for (int64_t i = 0; i < cover->kept.count && !error; i++)
         if (kept[i] >= 0)
             error = bind_descriptor(kept[i], cover->kept.items[i], false);
+    if (!error && access("/", W_OK) == 0)
+        error = close_root();
     for (int64_t i = 0; i < cover->folders.count; i++)
         close(descriptors[i]);
     for (int64_t i = 0; i < cover->kept.count; i++)

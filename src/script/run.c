@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -141,12 +142,17 @@ static plm_status start(const plm_script *scripts, int count, const plm_script_o
         close(output[1]);
         return plm_fail(PLM_ERROR_IO, "cannot make a socket: %s", strerror(errno));
     }
+    /* Held from before the fork: one that came between would meet our handler, and be lost. */
+    const sigset_t held = plm__warden_signals();
+    sigset_t before;
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
     now->warden = fork();
     if (now->warden == 0) {
         set_streams(output[1]);
         plm__warden_be(scripts, count, options, channel[1]);
     }
     const int error = errno;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     close(output[1]);
     close(channel[1]);
     now->output = output[0];

@@ -112,6 +112,9 @@ typedef struct plm_cover {
     char room[PLM_SCRIPT_PATH_TEXT];   /* takes what is written; in a folder that is kept */
 } plm_cover;
 
+/* Whether `path` is `folder` or lies in it. */
+bool plm__path_lies_in(const char *path, const char *folder);
+
 /*
  * Lists what has to be covered so that no write under `folder`, or anywhere else but /proc, /sys,
  * /dev and /run, reaches a disk: overlay mounts, in a mount namespace of the program's own. `room`

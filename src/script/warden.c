@@ -41,15 +41,23 @@ static void tell(int channel, plm_warden_message message, int descriptor)
     (void)sendmsg(channel, &letter, MSG_NOSIGNAL);
 }
 
-/* The signals that the warden waits for, kept from it otherwise. */
-static sigset_t awaited(void)
+/* Whether who started us wants the signal to do nothing, as nohup and a shell's "&" do. */
+static bool is_ignored(int number)
 {
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+sigset_t plm__warden_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGHUP};
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGTERM); /* how the process above ends the run */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!is_ignored(numbers[i]))
+            sigaddset(&set, numbers[i]);
     return set;
 }
 
@@ -59,7 +67,8 @@ static void reset_signals(void)
     sigset_t none;
     sigemptyset(&none);
     for (int number = 1; number < NSIG; number++)
-        (void)signal(number, SIG_DFL);
+        if ((number != SIGINT && number != SIGHUP) || !is_ignored(number))
+            (void)signal(number, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
@@ -148,7 +157,7 @@ static int reap(pid_t *programs, int count, int *exit_status, double *limit)
 /* Waits for the programs; a signal to the warden, or the limit, ends the wait. */
 static plm_warden_message watch(pid_t *programs, int count, double limit_seconds)
 {
-    const sigset_t set = awaited();
+    const sigset_t set = plm__warden_signals();
     plm_warden_message end = {.kind = PLM_WARDEN_ENDED};
     const double own_limit = limit_seconds > 0 ? seconds_now() + limit_seconds : 0;
     double limit = own_limit;
@@ -169,9 +178,7 @@ void plm__warden_be(const plm_script *scripts, int count, const plm_script_optio
                     int channel)
 {
     pid_t programs[PLM_SCRIPTS_MAX];
-    const sigset_t set = awaited();
     int memory = -1;
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, children would end unseen */
     const int error = options->cover ? plm__cover_enter(options->cover, &memory) : 0;
     if (error) {

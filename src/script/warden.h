@@ -3,6 +3,8 @@
 #ifndef PLM_SCRIPT_WARDEN_H
 #define PLM_SCRIPT_WARDEN_H
 
+#include <signal.h>
+
 #include "script/script.h"
 
 typedef enum plm_warden_kind {
@@ -19,7 +21,11 @@ typedef struct plm_warden_message {
     bool timed_out;
 } plm_warden_message;
 
-/* Behind the fork: does not return. */
+/* What the warden waits for, to be blocked before the fork. An interrupt or a hang-up that whoever
+ * started us ignores, as under nohup, is not of them. */
+sigset_t plm__warden_signals(void);
+
+/* Behind the fork, with those signals blocked: does not return. */
 _Noreturn void plm__warden_be(const plm_script *scripts, int count,
                               const plm_script_options *options, int channel);
 

@@ -8,8 +8,8 @@
  * It allocates N GiB (4) and reserves half a GiB more; rank R reserves R GiB more still. Modes:
  * fail (with an error), sizes (was asked for a size with a long name), t4fails (on that device),
  * silent (leaves nothing), dies (with status 7), garbage (leaves no JSON), r0fails (rank 0 ends with
- * an error), write (over the file `old`), hang (for ever), hangs64 (with a batch of 64), cudnn (takes
- * the larger context).
+ * an error), write (over the file `old`), pipe (in the place of the log), hang (for ever), hangs64
+ * (with a batch of 64), cudnn (takes the larger context).
  */
 #ifndef PLM_TEST_FAKE_SCRIPT_H
 #define PLM_TEST_FAKE_SCRIPT_H
@@ -45,6 +45,7 @@
     "dies) echo 'ImportError: no torch' >&2; exit 7 ;;\n"                                          \
     "garbage) echo '{\"torch\": 2' >\"$out/rank0.json\"; exit 0 ;;\n"                              \
     "write) echo new >old; mkdir -p made; echo more >made/deep; echo >best.pt ;;\n"                \
+    "pipe) mkfifo \"$out/asked.txt\" ;;\n"                                                         \
     "hang) sleep 1000 ;;\n"                                                                        \
     "hangs64) [ $batch -lt 64 ] || sleep 1000 ;;\n"                                                \
     "cudnn) cudnn=true ;;\n"                                                                       \

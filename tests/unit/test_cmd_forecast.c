@@ -401,6 +401,13 @@ static void a_cache_that_holds_the_working_directory_is_not_written_through(void
     }
 }
 
+static void a_pipe_in_the_place_of_the_log_is_not_waited_for(void **state)
+{
+    (void)state;
+    assert_int_equal(forecast("", "--mode pipe", to_output), 0);
+    assert_told("Fits");
+}
+
 static void without_a_view_the_script_is_told_to_catch_what_saves(void **state)
 {
     (void)state;
@@ -505,7 +512,7 @@ static void each_wrong_use_is_one_line(void **state)
         {"", "-- sh train.py --mode sizes",
          "first on LD_LIBRARY_PATH, can) asks the GPU for a size that is not known"},
         {"", "-- sh train.py --mode dies",
-         "ended with status 7 before it used PyTorch on a GPU: "
+         "ended with status 7 and left no answer: "
          "ImportError: no torch"},
         {"--time-limit 0.5", "-- sh train.py --mode hang", "try one step or a longer limit"},
         {"--out old", "-- sh train.py", "old"},
@@ -542,6 +549,7 @@ int main(void)
         TEST(a_rank_out_of_memory_decides_though_another_then_fails),
         TEST(a_file_that_the_script_writes_over_stays_whole),
         TEST(a_cache_that_holds_the_working_directory_is_not_written_through),
+        TEST(a_pipe_in_the_place_of_the_log_is_not_waited_for),
         TEST(without_a_view_the_script_is_told_to_catch_what_saves),
         TEST(a_forecast_that_is_interrupted_leaves_nothing),
         TEST(each_wrong_use_is_one_line),

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -325,6 +326,49 @@ static const char *content(const char *name, char text[64])
     return text;
 }
 
+static void an_ignored_hangup_ends_nothing(void **state)
+{
+    (void)state;
+    void (*before)(int) = signal(SIGHUP, SIG_IGN);
+    plm_status status = run_shell("kill -HUP $PPID; kill -HUP $$; sleep 0.3; echo stayed",
+                                  &(plm_script_options){0});
+    signal(SIGHUP, before);
+    assert_ok(status);
+    assert_int_equal(end.exit_status, 0);
+    assert_string_equal(end.tail, "stayed\n");
+}
+
+static bool signal_next_child;
+
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+/* In a child, right behind its fork; the copy of the flag is the child's own. */
+static void signal_myself(void)
+{
+    if (signal_next_child) {
+        signal_next_child = false;
+        (void)raise(SIGTERM);
+    }
+}
+
+/* Whoever asks the warden to end may be quicker than its first line, and the program that forked it
+ * has a handler, which the warden has then too. */
+static void a_stop_right_behind_the_fork_is_not_lost(void **state)
+{
+    (void)state;
+    void (*before)(int) = signal(SIGTERM, do_nothing);
+    assert_int_equal(pthread_atfork(NULL, NULL, signal_myself), 0);
+    signal_next_child = true;
+    plm_status status = run_shell("sleep 1; echo stayed", &(plm_script_options){0});
+    signal_next_child = false;
+    signal(SIGTERM, before);
+    assert_ok(status);
+    assert_string_equal(end.tail, "");
+}
+
 /* A cover whose programs work in the folder and whose room is ROOM; false where the kernel gives
  * none, which is said. */
 static bool cover_folder(plm_cover *cover, const plm_place *place, char *const *kept)
@@ -373,6 +417,32 @@ static void writes_under_a_view_reach_no_file_and_are_listed(void **state)
     }
     plm__place_remove(&place);
     assert_string_equal(place.path, "");
+}
+
+static void a_file_in_the_root_itself_is_not_made(void **state)
+{
+    (void)state;
+    plm_place place;
+    plm_cover cover;
+    const char *path = "/plimsoll-test-of-the-root";
+    assert_ok(plm__place_create(NULL, &place));
+    char *const kept[] = {place.path, NULL};
+    if (cover_folder(&cover, &place, kept)) {
+        char line[600];
+        snprintf(line, sizeof line, "echo real >%s/kept && echo new >fine && echo new >%s",
+                 place.path, path);
+        assert_ok(run_shell(line, &(plm_script_options){.cover = &cover}));
+        assert_int_not_equal(end.exit_status, 0);
+        assert_non_null(strstr(end.tail, path));
+        assert_int_equal(access(path, F_OK), -1);
+        char kept_path[PLM_SCRIPT_PATH_TEXT];
+        assert_ok(plm__place_path(&place, "kept", kept_path));
+        assert_int_equal(access(kept_path, F_OK), 0);
+        if (end.memory >= 0)
+            close(end.memory);
+        plm__cover_fini(&cover);
+    }
+    plm__place_remove(&place);
 }
 
 static void the_root_itself_and_the_kernels_folders_are_not_covered(void **state)
@@ -439,10 +509,14 @@ int main(void)
         cmocka_unit_test(what_a_program_leaves_running_is_ended),
         cmocka_unit_test(a_limit_ends_what_takes_longer),
         cmocka_unit_test(a_stop_ends_the_run_at_once),
+        cmocka_unit_test(an_ignored_hangup_ends_nothing),
+        cmocka_unit_test(a_stop_right_behind_the_fork_is_not_lost),
         cmocka_unit_test_setup_teardown(several_programs_run_at_once_each_with_its_environment,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(writes_under_a_view_reach_no_file_and_are_listed,
                                         make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_in_the_root_itself_is_not_made, make_folder,
+                                        remove_folder),
         cmocka_unit_test(the_root_itself_and_the_kernels_folders_are_not_covered),
         cmocka_unit_test_setup_teardown(a_place_is_the_users_alone_and_goes_whole, make_folder,
                                         remove_folder),
