@@ -119,6 +119,10 @@ static plm_status make_view(plm_forecast *forecast)
         status = plm__cover_init(&forecast->cover, forecast->folder, room, kept.items);
         if (status == PLM_OK)
             forecast->has_view = plm__cover_works(&forecast->cover);
+        if (status == PLM_OK && !forecast->has_view) {
+            status = plm__cover_narrow(&forecast->cover);
+            forecast->has_view = status == PLM_OK && plm__cover_works(&forecast->cover);
+        }
         if (status == PLM_OK && !forecast->has_view)
             plm__cover_fini(&forecast->cover);
         status = status == PLM_ERROR_UNSUPPORTED ? PLM_OK : status;

@@ -170,6 +170,14 @@ plm_status plm__cover_init(plm_cover *cover, const char *folder, const char *roo
     return status;
 }
 
+plm_status plm__cover_narrow(plm_cover *cover)
+{
+    PLM_TRY(add_covered(cover, cover->folder, true));
+    qsort(cover->folders.items, (size_t)cover->folders.count, sizeof *cover->folders.items,
+          by_path);
+    return PLM_OK;
+}
+
 void plm__cover_fini(plm_cover *cover)
 {
     for (int64_t i = 0; i < cover->folders.count; i++)
@@ -209,15 +217,29 @@ static int enter_namespaces(void)
     return error ? error : write_line("/proc/self/gid_map", line);
 }
 
+/* Makes what is mounted there unwritable. Flags that a user namespace may not take away are named
+ * again. */
+static int close_mount(const char *path)
+{
+    struct statvfs about;
+    if (statvfs(path, &about) != 0)
+        return errno;
+    unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY;
+    flags |= about.f_flag & ST_NODEV ? MS_NODEV : 0;
+    flags |= about.f_flag & ST_NOSUID ? MS_NOSUID : 0;
+    flags |= about.f_flag & ST_NOEXEC ? MS_NOEXEC : 0;
+    flags |= about.f_flag & ST_NOATIME ? MS_NOATIME : 0;
+    flags |= about.f_flag & ST_RELATIME ? MS_RELATIME : 0;
+    return mount(NULL, path, NULL, flags, NULL) == 0 ? 0 : errno;
+}
+
 static int bind_descriptor(int descriptor, const char *path, bool unwritable)
 {
     char source[NUMBER_TEXT];
     snprintf(source, sizeof source, "/proc/self/fd/%d", descriptor);
     if (mount(source, path, NULL, MS_BIND | MS_REC, NULL) != 0)
         return errno;
-    if (unwritable && mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
-        return errno;
-    return 0;
+    return unwritable ? close_mount(path) : 0;
 }
 
 /* Where overlays may keep what is written: folders by descriptor, for paths change their meaning on
@@ -250,6 +272,20 @@ static int overlay_in(int room, int descriptor, const char *path, int64_t number
     return mount("overlay", path, "overlay", 0, options) == 0 ? 0 : errno;
 }
 
+/* Whether the program works there, and in no covered folder further in. */
+static bool is_workplace(const plm_cover *cover, const char *path)
+{
+    if (!plm__path_lies_in(cover->folder, path))
+        return false;
+    for (int64_t i = 0; i < cover->folders.count; i++) {
+        const plm_covered *other = &cover->folders.items[i];
+        if (other->diverted && strlen(other->path) > strlen(path) &&
+            plm__path_lies_in(cover->folder, other->path))
+            return false;
+    }
+    return true;
+}
+
 /*
  * One folder: an overlay whose upper layer lies on the disk, or in memory where the disk's file
  * system cannot serve or the room lies in the folder itself. A folder that cannot have one is made
@@ -267,7 +303,7 @@ static int cover_one(const plm_cover *cover, int64_t number, int descriptor, cov
         error = overlay_in(rooms.disk, descriptor, folder->path, number);
     if (error)
         error = overlay_in(rooms.memory, descriptor, folder->path, number);
-    if (!error || plm__path_lies_in(cover->folder, folder->path))
+    if (!error || is_workplace(cover, folder->path))
         return error;
     return bind_descriptor(descriptor, folder->path, true);
 }
@@ -284,22 +320,6 @@ static int open_memory(int disk)
     return openat(disk, memory_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 }
 
-/* The root cannot be covered from within; files that stand in it alone are kept from change. What
- * covers its folders is mounted by itself and stays as it is. */
-static int close_root(void)
-{
-    struct statvfs about;
-    if (statvfs("/", &about) != 0)
-        return errno;
-    unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY;
-    flags |= about.f_flag & ST_NODEV ? MS_NODEV : 0; /* what is locked must be named again */
-    flags |= about.f_flag & ST_NOSUID ? MS_NOSUID : 0;
-    flags |= about.f_flag & ST_NOEXEC ? MS_NOEXEC : 0;
-    flags |= about.f_flag & ST_NOATIME ? MS_NOATIME : 0;
-    flags |= about.f_flag & ST_RELATIME ? MS_RELATIME : 0;
-    return mount(NULL, "/", NULL, flags, NULL) == 0 ? 0 : errno;
-}
-
 static int cover_all(const plm_cover *cover, cover_rooms rooms)
 {
     int descriptors[PLM_COVER_MAX], kept[KEPT_MAX], error = 0;
@@ -312,8 +332,8 @@ static int cover_all(const plm_cover *cover, cover_rooms rooms)
     for (int64_t i = 0; i < cover->kept.count && !error; i++)
         if (kept[i] >= 0)
             error = bind_descriptor(kept[i], cover->kept.items[i], false);
-    if (!error && access("/", W_OK) == 0)
-        error = close_root();
+    if (!error && access("/", W_OK) == 0) /* files that stand in the root itself */
+        error = close_mount("/");
     for (int64_t i = 0; i < cover->folders.count; i++)
         close(descriptors[i]);
     for (int64_t i = 0; i < cover->kept.count; i++)

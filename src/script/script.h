@@ -123,6 +123,13 @@ bool plm__path_lies_in(const char *path, const char *folder);
  */
 PLM_MUST_USE plm_status plm__cover_init(plm_cover *cover, const char *folder, const char *room,
                                         char *const *kept);
+
+/*
+ * Covers the working directory by itself too. Without root the kernel lays no overlay over a folder
+ * in which something else is mounted: where /home/ann/disk is, /home cannot be covered, but
+ * /home/ann/work can, and /home is then unwritable.
+ */
+PLM_MUST_USE plm_status plm__cover_narrow(plm_cover *cover);
 void plm__cover_fini(plm_cover *cover);
 
 /* Whether this kernel lets this user have such a view: tried in a child. */
