@@ -284,10 +284,11 @@ static void a_record_gives_the_peaks_and_the_capacity(void **state)
 
 /* ---- other programs ---- */
 
-static void add_event(plm_trace *trace, plm_event_kind kind, int64_t block, int32_t owner)
+static void add_event(plm_trace *trace, int64_t time, plm_event_kind kind, int64_t block,
+                      int32_t owner)
 {
     plm_event event = {.kind = kind,
-                       .time = block,
+                       .time = time,
                        .block = block,
                        .address = (uint64_t)(block + 1) * MIB,
                        .bytes_asked = MIB,
@@ -314,11 +315,11 @@ static void a_log_of_another_program_is_diagnosed_by_the_same_code(void **state)
     owner.op = used;
     assert_ok(plm__trace_add_owner(trace, &owner, &user));
     for (int64_t step = 0; step < 20; step++) {
-        add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step, user);
-        add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step + 1, user);
-        add_event(trace, PLM_EVENT_BLOCK_ALLOC, 3 * step + 2, keeper);
-        add_event(trace, PLM_EVENT_BLOCK_FREE, 3 * step + 1, user);
-        add_event(trace, PLM_EVENT_BLOCK_FREE, 3 * step, user);
+        add_event(trace, 5 * step, PLM_EVENT_BLOCK_ALLOC, 3 * step, user);
+        add_event(trace, 5 * step + 1, PLM_EVENT_BLOCK_ALLOC, 3 * step + 1, user);
+        add_event(trace, 5 * step + 2, PLM_EVENT_BLOCK_ALLOC, 3 * step + 2, keeper);
+        add_event(trace, 5 * step + 3, PLM_EVENT_BLOCK_FREE, 3 * step + 1, user);
+        add_event(trace, 5 * step + 4, PLM_EVENT_BLOCK_FREE, 3 * step, user);
     }
     plm_snapshot_device device = {.trace = trace,
                                   .trace_entries = 100,

@@ -459,12 +459,15 @@ static void an_old_cudnn_is_refused_by_its_version(void **state)
     int (*create)(int, void **) =
         plm__test_symbol(PLM_TEST_STANDIN, "cudnnBackendCreateDescriptor");
     int (*finalize)(void *) = plm__test_symbol(PLM_TEST_STANDIN, "cudnnBackendFinalize");
+    int (*destroy)(void *) = plm__test_symbol(PLM_TEST_STANDIN, "cudnnBackendDestroyDescriptor");
     void *heuristic, *engine;
     assert_int_equal(create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic), 0);
     assert_int_equal(create(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), 0);
     assert_int_equal(finalize(heuristic), CUDNN_STATUS_NOT_SUPPORTED);
     assert_int_equal(finalize(engine), CUDNN_STATUS_NOT_SUPPORTED);
     assert_int_equal(counted("fake_finalized"), 0);
+    assert_int_equal(destroy(heuristic), 0);
+    assert_int_equal(destroy(engine), 0);
     assert_true(plm__test_log_has("size a convolution or attention of cuDNN 9.1 (which cannot be "
                                   "told of a device; cuDNN 9.10 or newer, first on "
                                   "LD_LIBRARY_PATH, can)"));
