@@ -28,6 +28,16 @@ typedef struct plm_device plm_device;
 PLM_MUST_USE plm_status plm_device_open(const char *name, int32_t threads, size_t cap_bytes,
                                         plm_device **device);
 
+/*
+ * *device = NVIDIA GPU number `ordinal`, from 0, that hands out at most `cap_bytes` (0: no cap), by
+ * the module plimsoll_cuda.so, which is looked for beside the program, in ../lib/plimsoll, and
+ * where PLIMSOLL_CUDA says. What the context and the libraries hold is measured before this
+ * returns and is the device's overhead. Owned by the caller. PLM_ERROR_UNSUPPORTED without module,
+ * driver, GPU or library, in one line that says what to install; PLM_ERROR_DEVICE.
+ */
+PLM_MUST_USE plm_status plm_device_create_cuda(int32_t ordinal, size_t cap_bytes,
+                                               plm_device **device);
+
 /* Nothing of the device may be in use. NULL is allowed. */
 void plm_device_destroy(plm_device *device);
 

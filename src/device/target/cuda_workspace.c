@@ -10,8 +10,6 @@ enum {
     GRAPH_BYTES = 256,  /* that cuDNN's attention takes besides its sums, as measured */
     PARTIAL_ROWS = 32,  /* rows at least that a block of threads adds up by itself */
     PARTIALS_MAX = 512, /* such blocks at most: four on each of 128 multiprocessors */
-    SORT_TILE = 4096,   /* ids that a block of threads sorts by one digit */
-    SORT_DIGITS = 256,  /* values of a digit of 8 bits */
     SORT_WORDS = 4      /* an id and its place, each of them twice: from here to there and back */
 };
 
@@ -69,14 +67,18 @@ static plm_status plm__cuda_workspace_attention_grad(const plm_launch *launch, s
     return plm__add_bytes(queries, GRAPH_BYTES, bytes);
 }
 
+int32_t plm__cuda_row_parts(int64_t rows)
+{
+    int64_t parts = parts_of(rows, PARTIAL_ROWS);
+    return (int32_t)(parts < PARTIALS_MAX ? parts : PARTIALS_MAX);
+}
+
 /* Sums over rows in a fixed order: each block of threads sums its rows in fp32, then one sums those
  * sums. `sums` rows of partial sums for each block. */
 static plm_status for_each_part(const plm_operand *rows, size_t sums, size_t *bytes)
 {
     int64_t width = width_of(rows);
-    int64_t parts = width > 0 ? parts_of(elements_of(rows) / width, PARTIAL_ROWS) : 0;
-    if (parts > PARTIALS_MAX)
-        parts = PARTIALS_MAX;
+    int32_t parts = width > 0 ? plm__cuda_row_parts(elements_of(rows) / width) : 0;
     PLM_TRY(plm__mul_bytes((size_t)parts * sums * sizeof(float), (size_t)width, bytes));
     return PLM_OK;
 }
@@ -97,9 +99,9 @@ static plm_status plm__cuda_workspace_bias_sums(const plm_launch *launch, size_t
 static plm_status plm__cuda_workspace_sort(const plm_launch *launch, size_t *bytes)
 {
     size_t words, counts;
-    int64_t count = elements_of(&launch->in[0]), tiles = parts_of(count, SORT_TILE);
+    int64_t count = elements_of(&launch->in[0]), tiles = parts_of(count, PLM_CUDA_SORT_TILE);
     PLM_TRY(plm__mul_bytes((size_t)count, SORT_WORDS * sizeof(int32_t), &words));
-    PLM_TRY(plm__mul_bytes((size_t)tiles + 1, SORT_DIGITS * sizeof(int32_t), &counts));
+    PLM_TRY(plm__mul_bytes((size_t)tiles + 1, PLM_CUDA_SORT_DIGITS * sizeof(int32_t), &counts));
     return plm__add_bytes(words, counts, bytes);
 }
 

@@ -10,6 +10,14 @@
 
 #include "device/device.h"
 
+enum {
+    PLM_CUDA_SORT_TILE = 4096, /* ids that a block of threads sorts by one digit */
+    PLM_CUDA_SORT_DIGITS = 256 /* values of a digit of 8 bits */
+};
+
+/* Into how many parts the sums over `rows` rows are cut, each summed by a block of threads. */
+int32_t plm__cuda_row_parts(int64_t rows);
+
 /* *bytes = workspace of the launch; its data is not looked at. PLM_ERROR_UNSUPPORTED without a row,
  * PLM_ERROR_OVERFLOW. */
 PLM_MUST_USE plm_status plm__cuda_workspace(const plm_launch *launch, size_t *bytes);
