@@ -39,6 +39,7 @@ static const plm_cuda_host host = {.fail = fail,
                                    .fail_oom = plm__fail_oom,
                                    .bug = bug,
                                    .alloc = plm__host_alloc,
+                                   .realloc = plm__host_realloc,
                                    .free = plm__host_free,
                                    .process_bytes = process_bytes};
 
@@ -60,9 +61,8 @@ static void *load(void)
         return dlopen(given, RTLD_NOW | RTLD_LOCAL);
     program_folder(folder);
     for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, i == 0 ? "%s/plimsoll_cuda.so"
-                                           : "%s/../lib/plimsoll/plimsoll_cuda.so",
-                 folder);
+        snprintf(path, sizeof path,
+                 i == 0 ? "%s/plimsoll_cuda.so" : "%s/../lib/plimsoll/plimsoll_cuda.so", folder);
         if (access(path, R_OK) == 0)
             return dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }

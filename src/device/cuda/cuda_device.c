@@ -30,14 +30,19 @@ static plm_status prepare(plm_device *device, const plm_launch *launch, void **p
                 launch->workspace_bytes);
     if (plm__cuda_products_take(launch))
         return plm__cuda_products_prepare(cuda, launch, prepared);
+    if (plm__cuda_graphs_take(cuda, launch))
+        return plm__cuda_graphs_prepare(cuda, launch, prepared);
     PLM_FAIL_IF(!plm__cuda_kernels_take(launch), PLM_ERROR_UNSUPPORTED,
                 "the GPU has no kernel for operation %d", (int)launch->kind);
     return PLM_OK;
 }
 
+/* Each kind of prepared launch begins with the function that ends it. */
 static void forget(plm_device *device, void *prepared)
 {
-    plm__cuda_products_forget((plm_cuda *)device, prepared);
+    plm_cuda_prepared *head = prepared;
+    if (head)
+        head->forget((plm_cuda *)device, prepared);
 }
 
 static plm_status launch_one(plm_device *device, const plm_launch *launch, void *prepared)
@@ -45,6 +50,8 @@ static plm_status launch_one(plm_device *device, const plm_launch *launch, void 
     plm_cuda *cuda = (plm_cuda *)device;
     if (plm__cuda_products_take(launch))
         return plm__cuda_products_launch(cuda, launch, prepared);
+    if (plm__cuda_graphs_take(cuda, launch))
+        return plm__cuda_graphs_launch(cuda, launch, prepared);
     return plm__cuda_kernels_launch(cuda, launch);
 }
 
@@ -93,6 +100,7 @@ static bool has_dtype(const plm_device *device, plm_dtype dtype)
 static void destroy(plm_device *device)
 {
     plm_cuda *cuda = (plm_cuda *)device;
+    plm__cuda_graphs_close(cuda);
     plm__cuda_products_close(cuda);
     plm__cuda_kernels_unload(cuda);
     if (cuda->stream)
@@ -183,6 +191,7 @@ static plm_status open_device(plm_cuda *cuda, const plm_cuda_wanted *wanted)
     PLM_TRY(find_page(cuda));
     PLM_TRY(plm__cuda_kernels_load(cuda));
     PLM_TRY(plm__cuda_products_open(cuda));
+    PLM_TRY(plm__cuda_graphs_open(cuda));
     return measure_overhead(cuda, free);
 }
 
@@ -197,6 +206,7 @@ plm_status plm__cuda_open(const plm_cuda_host *host, const plm_cuda_wanted *want
     PLM_TRY(plm__host_alloc(sizeof *cuda, &cuda));
     cuda->base =
         (plm_device){.table = &cuda_table, .usage = {.cap_bytes = wanted->cap_bytes}, .threads = 1};
+    cuda->deterministic = wanted->deterministic;
     plm_status status = open_device(cuda, wanted);
     if (status != PLM_OK) {
         destroy(&cuda->base);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver and the libraries, opened at run time: what is missing is said in one line. */
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "device/cuda/cuda_internal.h"
+
+enum { PATH_TEXT = 4096 };
 
 enum { DRIVER_LEAST = 12000 }; /* CUDA 12.0: virtual memory, graphs and modules as used here */
 
@@ -60,13 +64,47 @@ void plm__cuda_driver_close(plm_cuda_driver *driver)
     driver->library = NULL;
 }
 
-void *plm__cuda_library(const char *const names[], const char *pip_folder)
+/* The first library of these that a pattern of folders holds. */
+static void *open_in(const char *pattern, const char *const names[])
 {
-    (void)pip_folder;
+    glob_t found;
+    void *library = NULL;
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return NULL;
+    for (size_t i = 0; i < found.gl_pathc && !library; i++)
+        for (int k = 0; names[k] && !library; k++) {
+            char path[PATH_TEXT];
+            snprintf(path, sizeof path, "%s/%s", found.gl_pathv[i], names[k]);
+            library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        }
+    globfree(&found);
+    return library;
+}
+
+/* Where pip puts NVIDIA's libraries: beside each python3 on the path, and in the user's folder. */
+static void *open_of_pip(const char *const names[])
+{
+    static const char *const inside = "lib/python3*/site-packages/nvidia/*/lib";
+    char pattern[PATH_TEXT];
+    void *library = NULL;
+    const char *path = plm__environment("PATH"), *home = plm__environment("HOME");
+    for (const char *at = path; at && *at && !library; at += *at == ':') {
+        size_t length = strcspn(at, ":");
+        snprintf(pattern, sizeof pattern, "%.*s/../%s", (int)length, at, inside);
+        library = open_in(pattern, names);
+        at += length;
+    }
+    snprintf(pattern, sizeof pattern, "%s/.local/%s", home ? home : "", inside);
+    return library ? library : open_in(pattern, names);
+}
+
+void *plm__cuda_library(const char *const names[])
+{
     for (int i = 0; names[i]; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (library)
             return library;
     }
-    return NULL;
+    void *library = open_in("/usr/local/cuda*/lib64", names);
+    return library ? library : open_of_pip(names);
 }

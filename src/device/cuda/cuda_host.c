@@ -50,6 +50,11 @@ plm_status plm__host_alloc(size_t bytes, void *out)
     return lent->alloc(bytes, out);
 }
 
+plm_status plm__host_realloc(size_t bytes, void *block)
+{
+    return lent->realloc(bytes, block);
+}
+
 void plm__host_free(void *block)
 {
     lent->free(block);

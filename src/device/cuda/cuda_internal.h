@@ -88,9 +88,15 @@ typedef struct plm_cuda {
     size_t page_bytes;                   /* what the driver maps at once */
     CUmemGenericAllocationHandle memory; /* of the arena */
     size_t mapped_bytes;
+    bool deterministic;   /* the same bits on every run, whatever it costs */
     int32_t processors;   /* multiprocessors */
     int32_t shared_bytes; /* that a block may have */
 } plm_cuda;
+
+/* The head of what a launch is prepared into. */
+typedef struct plm_cuda_prepared {
+    void (*forget)(plm_cuda *cuda, void *prepared);
+} plm_cuda_prepared;
 
 /* Fails with the driver's own word for what happened, and what was being done. */
 #define PLM_CUDA_TRY(cuda, call)                                                                   \
@@ -140,10 +146,12 @@ void plm__cuda_graphs_close(plm_cuda *cuda);
 bool plm__cuda_graphs_take(const plm_cuda *cuda, const plm_launch *launch);
 PLM_MUST_USE plm_status plm__cuda_graphs_prepare(plm_cuda *cuda, const plm_launch *launch,
                                                  void **prepared);
+void plm__cuda_graphs_forget(plm_cuda *cuda, void *prepared);
 PLM_MUST_USE plm_status plm__cuda_graphs_launch(plm_cuda *cuda, const plm_launch *launch,
                                                 void *prepared);
 
-/* Opens a library by its names, where Debian and where pip put it; NULL, and *looked in words. */
-void *plm__cuda_library(const char *const names[], const char *pip_folder);
+/* Opens a library by one of its names, ended by NULL: where the loader finds it, in CUDA's folders,
+ * where pip puts it. NULL where it is not. */
+void *plm__cuda_library(const char *const names[]);
 
 #endif

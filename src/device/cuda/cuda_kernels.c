@@ -6,6 +6,7 @@
  * what is reckoned.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "device/cuda/cuda_fatbin.h"
@@ -15,19 +16,24 @@
 /* Kernels with a form for each type. */
 #define TYPED_KERNELS(ROW)                                                                         \
     ROW(gelu)                                                                                      \
-    ROW(gelu_exact) ROW(add) ROW(gelu_grad) ROW(gelu_exact_grad) ROW(cast) ROW(layer_norm)         \
-        ROW(layer_norm_grad_input) ROW(norm_parts) ROW(bias_parts) ROW(join_parts) ROW(softmax)    \
-            ROW(softmax_grad) ROW(mask_future) ROW(cross_entropy) ROW(cross_entropy_grad)          \
-                ROW(embedding) ROW(position) ROW(select_position) ROW(position_grad)               \
-                    ROW(embedding_grad) ROW(squares) ROW(adamw) ROW(sgd) ROW(dropout)              \
-                        ROW(attention) ROW(attention_delta) ROW(attention_grad_q)                  \
-                            ROW(attention_grad_kv)
+    ROW(gelu_exact)                                                                                \
+    ROW(add)                                                                                       \
+    ROW(gelu_grad)                                                                                 \
+    ROW(gelu_exact_grad) ROW(cast) ROW(layer_norm) ROW(layer_norm_grad_input) ROW(norm_parts)      \
+        ROW(bias_parts) ROW(join_parts) ROW(softmax) ROW(softmax_grad) ROW(mask_future)            \
+            ROW(cross_entropy) ROW(cross_entropy_grad) ROW(embedding) ROW(position)                \
+                ROW(select_position) ROW(position_grad) ROW(embedding_grad) ROW(squares)           \
+                    ROW(adamw) ROW(sgd) ROW(dropout) ROW(attention) ROW(attention_delta)           \
+                        ROW(attention_grad_q) ROW(attention_grad_kv)
 /* Kernels of one form, and the forms of two types. */
 #define SINGLE_KERNELS(ROW)                                                                        \
     ROW(loss_sum)                                                                                  \
-    ROW(sort_count) ROW(sort_scan) ROW(sort_move) ROW(gradient_norm) ROW(gradient_part)            \
-        ROW(init_normal) ROW(init_constant) ROW(position_grad_bf16_bf16)                           \
-            ROW(embedding_grad_bf16_bf16)
+    ROW(sort_count)                                                                                \
+    ROW(sort_scan)                                                                                 \
+    ROW(sort_move)                                                                                 \
+    ROW(gradient_norm) ROW(gradient_part) ROW(init_normal) ROW(init_constant)                      \
+        ROW(position_grad_bf16_bf16) ROW(position_grad_fp16_bf16) ROW(embedding_grad_bf16_bf16)    \
+            ROW(embedding_grad_fp16_bf16)
 
 enum { TYPES = 3 };
 
@@ -106,6 +112,14 @@ static int64_t parts_of(int64_t count, int64_t part)
 static kernel_name typed(kernel_name name, plm_dtype dtype)
 {
     return name + (dtype == PLM_DTYPE_BF16 ? 1 : dtype == PLM_DTYPE_F16 ? 2 : 0);
+}
+
+/* The form for gradients in fp32, or that for gradients in bf16, of which `halves` is the first:
+ * for activations in bf16; the next is for fp16. */
+static kernel_name gradient_kernel(kernel_name plain, plm_dtype gradient, kernel_name halves)
+{
+    return gradient == PLM_DTYPE_F32 ? plain
+                                     : halves + (strstr(kernel_names[plain], "_fp16") != NULL);
 }
 
 /* ---- launching ---- */
@@ -223,8 +237,8 @@ static plm_status launch_position_grad(plm_cuda *cuda, const plm_launch *l)
     const plm_operand *dy = &l->in[0], *table = &l->effect[0];
     int64_t batch = dy->shape[0], length = dy->shape[1];
     int32_t width = width_of(dy), accumulate = l->attr.accumulate;
-    kernel_name name = table->dtype == PLM_DTYPE_BF16 ? K_position_grad_bf16_bf16
-                                                      : typed(K_position_grad, dy->dtype);
+    kernel_name name =
+        gradient_kernel(typed(K_position_grad, dy->dtype), table->dtype, K_position_grad_bf16_bf16);
     return run(
         cuda, name, a_block_each(table->shape[0], THREADS),
         GIVEN((void *)&dy->data, (void *)&table->data, &batch, &length, &width, &accumulate));
@@ -397,8 +411,8 @@ static plm_status launch_embedding_grad(plm_cuda *cuda, const plm_launch *l)
     if (count == 0)
         return PLM_OK;
     PLM_TRY(sort_ids(cuda, l, count, &ids, &places));
-    kernel_name name = table->dtype == PLM_DTYPE_BF16 ? K_embedding_grad_bf16_bf16
-                                                      : typed(K_embedding_grad, dy->dtype);
+    kernel_name name = gradient_kernel(typed(K_embedding_grad, dy->dtype), table->dtype,
+                                       K_embedding_grad_bf16_bf16);
     return run(cuda, name, a_block_each(count, THREADS),
                GIVEN(&ids, &places, (void *)&dy->data, (void *)&table->data, &count, &width));
 }

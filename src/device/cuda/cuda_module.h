@@ -18,6 +18,7 @@ typedef struct plm_cuda_host {
     void (*fail_oom)(const plm_oom_record *oom);
     void (*bug)(const char *file, int line, const char *message);
     plm_status (*alloc)(size_t bytes, void *out);
+    plm_status (*realloc)(size_t bytes, void *block);
     void (*free)(void *block);
     /* *bytes = what this process holds on the device of that PCI bus id; PLM_ERROR_UNSUPPORTED
      * where NVML does not say. */

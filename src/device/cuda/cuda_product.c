@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Matrix products through cuBLASLt, which is opened at run time. Sums are in fp32, without tf32 for
- * fp32 operands. Schemes that add parts in whichever order they come are not allowed, so the same
- * product gives the same bits on every run.
+ * fp32 operands, and rounded once. Schemes that add parts in whichever order they come are not
+ * allowed, so the same product gives the same bits on every run.
  *
  * cuBLASLt counts columns first. A row-major matrix [rows, columns] is to it the transposed one, so
  * out = a b is asked for as out^T = b^T a^T: what is called a here is its B, and b its A.
@@ -72,6 +72,7 @@ typedef struct product {
 } product;
 
 typedef struct prepared_products {
+    plm_cuda_prepared head;
     int count;
     product of[PRODUCTS_MAX];
 } prepared_products;
@@ -90,7 +91,7 @@ plm_status plm__cuda_products_open(plm_cuda *cuda)
     plm_cuda_products *lt = NULL;
     PLM_TRY(plm__host_alloc(sizeof *lt, &lt));
     cuda->products = lt;
-    lt->library = plm__cuda_library(names, "cublas");
+    lt->library = plm__cuda_library(names);
     PLM_FAIL_IF(!lt->library, PLM_ERROR_UNSUPPORTED,
                 "cuBLASLt was not found: wanted libcublasLt.so.13 or .12; install Debian's "
                 "libcublas or pip's nvidia-cublas, or put its folder on LD_LIBRARY_PATH");
@@ -170,8 +171,7 @@ static plm_status choose_algorithm(const plm_cuda_products *lt, product *p, size
     cublasLtMatmulPreference_t wish;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
-    uint32_t schemes =
-        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts add up in fp32, in order */
     const struct {
         cublasLtMatmulPreferenceAttributes_t name;
         const void *value;
@@ -426,6 +426,7 @@ plm_status plm__cuda_products_prepare(plm_cuda *cuda, const plm_launch *launch, 
 {
     prepared_products *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
+    made->head.forget = plm__cuda_products_forget;
     plm_status status = is_linear(launch->kind) ? prepare_linear(cuda, launch, made)
                                                 : prepare_attention(cuda, launch, made);
     if (status != PLM_OK) {
