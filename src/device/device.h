@@ -83,6 +83,15 @@ typedef struct plm_device_table {
     plm_status (*copy_out)(plm_device *device, void *to, const void *from, size_t bytes);
     plm_status (*fill)(plm_device *device, void *to, uint8_t value, size_t bytes);
 
+    /*
+     * What is launched between the two is recorded and does not run; `run_graph` enqueues all of it
+     * at once, as often as wanted, with the same operands. NULL where nothing would be gained.
+     */
+    plm_status (*begin_graph)(plm_device *device);
+    plm_status (*end_graph)(plm_device *device, void **graph);
+    plm_status (*run_graph)(plm_device *device, void *graph);
+    void (*drop_graph)(plm_device *device, void *graph);
+
     /* Waits for everything enqueued so far. */
     plm_status (*fence)(plm_device *device);
 

@@ -42,6 +42,8 @@ struct plm_session {
     const plm_device_table *table;
     uint8_t *arena;
     bound_op *ops;
+    void *graphs[PLM_PROGRAM_COUNT]; /* of devices that record programs; NULL: not yet */
+    bool has_run[PLM_PROGRAM_COUNT]; /* once, launch by launch */
     bound_input tokens[PLM_PROGRAM_COUNT];
     bound_input targets[PLM_PROGRAM_COUNT];
     bound_input types[PLM_PROGRAM_COUNT]; /* of networks that have them */
@@ -163,6 +165,28 @@ static plm_status run_plain(plm_session *session, plm_program program)
     return PLM_OK;
 }
 
+/*
+ * For devices that record programs: the first run, launch by launch, makes the libraries load what
+ * they load at first use; the second is recorded, and from then on the whole program is enqueued
+ * at once.
+ */
+static plm_status run_recorded(plm_session *session, plm_program program)
+{
+    void **graph = &session->graphs[program];
+    if (!session->has_run[program]) {
+        session->has_run[program] = true;
+        return run_plain(session, program);
+    }
+    if (!*graph) {
+        PLM_TRY(session->table->begin_graph(session->device));
+        plm_status status = run_plain(session, program);
+        plm_status ended = session->table->end_graph(session->device, graph);
+        PLM_TRY(status);
+        PLM_TRY(ended);
+    }
+    return session->table->run_graph(session->device, *graph);
+}
+
 /* One operation, to its end; where launches are checked, what the check takes counts too. */
 static plm_status launch_to_end(plm_session *session, int64_t index)
 {
@@ -208,6 +232,7 @@ static void choose_run(plm_session *session)
 {
     session->run = session->profile || session->tape ? run_timed
                    : session->check                  ? run_checked
+                   : session->table->begin_graph     ? run_recorded
                                                      : run_plain;
 }
 
@@ -330,10 +355,9 @@ static plm_status start(plm_session *session, uint64_t seed)
 plm_status plm__session_create_as(const plm_plan *plan, plm_device *device, uint64_t seed,
                                   bool checked, plm_session **session)
 {
-    static run_function *const ways[] = {run_plain, run_checked};
     plm_session *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
-    made->run = ways[checked];
+    made->run = checked ? run_checked : device->table->begin_graph ? run_recorded : run_plain;
     made->plan = plan;
     made->device = device;
     made->table = device->table;
@@ -359,6 +383,9 @@ void plm_session_destroy(plm_session *session)
         return;
     for (int64_t i = 0; session->arena && i < session->plan->graph->ops.count; i++)
         session->table->forget(session->device, session->ops[i].prepared);
+    for (int i = 0; i < PLM_PROGRAM_COUNT; i++)
+        if (session->graphs[i])
+            session->table->drop_graph(session->device, session->graphs[i]);
     if (session->arena)
         session->table->release(session->device, session->arena,
                                 session->plan->summary.arena_bytes);

@@ -79,6 +79,41 @@ static plm_status fill(plm_device *device, void *to, uint8_t value, size_t bytes
     return PLM_OK;
 }
 
+static plm_status begin_graph(plm_device *device)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    PLM_CUDA_TRY(cuda, cuStreamBeginCapture(cuda->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    return PLM_OK;
+}
+
+static plm_status end_graph(plm_device *device, void **graph)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    CUgraph recorded = NULL;
+    CUgraphExec ready = NULL;
+    PLM_CUDA_TRY(cuda, cuStreamEndCapture(cuda->stream, &recorded));
+    CUresult result = cuda->driver.cuGraphInstantiate(&ready, recorded, 0);
+    cuda->driver.cuGraphDestroy(recorded);
+    if (result != CUDA_SUCCESS)
+        return plm__cuda_fail(&cuda->driver, result, "to make a graph of a program");
+    *graph = ready;
+    return PLM_OK;
+}
+
+static plm_status run_graph(plm_device *device, void *graph)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    PLM_CUDA_TRY(cuda, cuGraphLaunch((CUgraphExec)graph, cuda->stream));
+    return PLM_OK;
+}
+
+static void drop_graph(plm_device *device, void *graph)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    if (graph)
+        cuda->driver.cuGraphExecDestroy((CUgraphExec)graph);
+}
+
 static plm_status fence(plm_device *device)
 {
     plm_cuda *cuda = (plm_cuda *)device;
@@ -123,6 +158,10 @@ static const plm_device_table cuda_table = {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .fill = fill,
+    .begin_graph = begin_graph,
+    .end_graph = end_graph,
+    .run_graph = run_graph,
+    .drop_graph = drop_graph,
     .fence = fence,
     .overhead_bytes = overhead_bytes,
     .has_dtype = has_dtype,
