@@ -126,9 +126,6 @@ static inline plm_op_class plm__op_class(const plm_op *op)
     return plm__op_info_of(op->kind)->class;
 }
 
-/* The name of output `index` of a kind, a noun: "output" for the plain result, "rstd". */
-const char *plm__op_output_name(plm_op_kind kind, int32_t index);
-
 static inline const plm_tensor_info *plm__graph_tensor(const plm_graph *graph, plm_tensor tensor)
 {
     return &graph->tensors.items[tensor];

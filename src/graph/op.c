@@ -7,47 +7,16 @@
 
 #define plm__gradient_none NULL
 
-/* The flops column. A row that leaves it or the bytes out does not compile. */
-#define FLOPS_each(n)                                                                              \
-    {                                                                                              \
-        PLM_FLOPS_EACH, (n), 0                                                                     \
-    }
-#define FLOPS_product                                                                              \
-    {                                                                                              \
-        PLM_FLOPS_PRODUCT, 2, 0                                                                    \
-    }
-#define FLOPS_attention(n, qkv)                                                                    \
-    {                                                                                              \
-        PLM_FLOPS_ATTENTION, (n), (qkv)                                                            \
-    }
-
 static const struct {
-    plm_op_info info;
     plm_shape_rule shape;
     plm_gradient_rule gradient;
-} table[PLM_OP_COUNT] = {
+} rules[PLM_OP_COUNT] = {
 #define PLM_OP(kind, text, class, inputs, outputs, effects, overwrites, operands, shape_rule,      \
-               gradient_rule, flops, bytes, names)                                                 \
-    [PLM_OP_##kind] = {{#kind, text, PLM_CLASS_##class, inputs, outputs, effects, overwrites,      \
-                        operands, FLOPS_##flops, PLM_BYTES_##bytes, names},                        \
-                       plm__shape_##shape_rule,                                                    \
-                       plm__gradient_##gradient_rule},
+               gradient_rule, ...)                                                                 \
+    [PLM_OP_##kind] = {plm__shape_##shape_rule, plm__gradient_##gradient_rule},
 #include "graph/ops.def"
 #undef PLM_OP
 };
-
-const plm_op_info *plm__op_info_of(plm_op_kind kind)
-{
-    return &table[kind].info;
-}
-
-const char *plm__op_output_name(plm_op_kind kind, int32_t index)
-{
-    const char *name = table[kind].info.output_names;
-    for (int32_t i = 0; i < index; i++)
-        name += strlen(name) + 1;
-    return name;
-}
 
 int64_t plm__rows(const plm_shape *shape)
 {
@@ -85,7 +54,7 @@ PLM_SHAPE_RULE(same)
 /* A product or a normalisation is known by its weight, any other operation by what it does. */
 static bool is_named_by_weight(plm_op_kind kind)
 {
-    plm_op_class class = table[kind].info.class;
+    plm_op_class class = plm__op_info_of(kind)->class;
     return class == PLM_CLASS_PRODUCT || class == PLM_CLASS_NORMALISATION;
 }
 
@@ -94,7 +63,7 @@ static plm_status choose_label(plm_graph *graph, plm_op *op)
     op->label = graph->label;
     if (op->label)
         return PLM_OK;
-    const char *text = table[op->kind].info.text;
+    const char *text = plm__op_info_of(op->kind)->text;
     size_t length = strlen(text);
     if (is_named_by_weight(op->kind)) {
         const plm_tensor_info *weight = plm__graph_tensor(graph, op->in[1]);
@@ -112,10 +81,10 @@ static plm_status choose_label(plm_graph *graph, plm_op *op)
 static plm_status add_outputs(plm_graph *graph, plm_op *op, const plm_shape *shapes)
 {
     bool needs_gradient = false;
-    for (int32_t i = 0; i < table[op->kind].info.inputs; i++)
+    for (int32_t i = 0; i < plm__op_info_of(op->kind)->inputs; i++)
         if (op->in[i] != PLM_TENSOR_NONE)
             needs_gradient |= graph->tensors.items[op->in[i]].needs_gradient;
-    for (int32_t i = 0; i < table[op->kind].info.outputs; i++) {
+    for (int32_t i = 0; i < plm__op_info_of(op->kind)->outputs; i++) {
         PLM_TRY(plm__graph_call_tensor(graph, &shapes[i], PLM_ROLE_ACTIVATION, &op->out[i]));
         plm_tensor_info *info = &graph->tensors.items[op->out[i]];
         info->producer = (int32_t)graph->ops.count;
@@ -128,7 +97,7 @@ static plm_status add_outputs(plm_graph *graph, plm_op *op, const plm_shape *sha
  * whose rules check that they are int32, ^ a parameter, to whose gradient an effect goes. */
 static bool input_is(plm_op_kind kind, int32_t i, char mark)
 {
-    const char *word = table[kind].info.operands;
+    const char *word = plm__op_info_of(kind)->operands;
     while (i-- > 0)
         word = strchr(word, ' ') + 1;
     return memchr(word, mark, strspn(word, PLM_OPERAND_MARKS)) != NULL;
@@ -136,7 +105,7 @@ static bool input_is(plm_op_kind kind, int32_t i, char mark)
 
 static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t i, plm_tensor in)
 {
-    const char *op = table[kind].info.text;
+    const char *op = plm__op_info_of(kind)->text;
     if (in == PLM_TENSOR_NONE && input_is(kind, i, '?'))
         return PLM_OK;
     PLM_FAIL_IF(in < 0 || in >= graph->tensors.count, PLM_ERROR_ARGUMENT,
@@ -158,7 +127,7 @@ static plm_status check_input(const plm_graph *graph, plm_op_kind kind, int32_t 
 
 static plm_status check_inputs(const plm_graph *graph, plm_op_kind kind, const plm_tensor *in)
 {
-    for (int32_t i = 0; i < table[kind].info.inputs; i++)
+    for (int32_t i = 0; i < plm__op_info_of(kind)->inputs; i++)
         PLM_TRY(check_input(graph, kind, i, in[i]));
     return PLM_OK;
 }
@@ -166,7 +135,7 @@ static plm_status check_inputs(const plm_graph *graph, plm_op_kind kind, const p
 static plm_status append(plm_graph *graph, plm_op_kind kind, const plm_op_attr *attr,
                          const plm_tensor *in, const plm_tensor *effect)
 {
-    const plm_op_info *info = &table[kind].info;
+    const plm_op_info *info = plm__op_info_of(kind);
     PLM_FAIL_IF(graph->ops.count >= PLM_GRAPH_OPS_MAX, PLM_ERROR_OVERFLOW,
                 "the network has more than %d operations; use fewer layers", PLM_GRAPH_OPS_MAX);
     PLM_TRY(check_inputs(graph, kind, in));
@@ -181,7 +150,7 @@ static plm_status append(plm_graph *graph, plm_op_kind kind, const plm_op_attr *
     for (int32_t i = 0; i < info->effects; i++)
         op.effect[i] = effect[i];
     plm_shape shapes[PLM_OP_OUTPUTS_MAX] = {0};
-    PLM_TRY(table[kind].shape(graph, &op.attr, op.in, shapes));
+    PLM_TRY(rules[kind].shape(graph, &op.attr, op.in, shapes));
     PLM_TRY(choose_label(graph, &op));
     PLM_TRY(PLM_ARRAY_RESERVE(&graph->ops, graph->ops.count + 1));
     PLM_TRY(add_outputs(graph, &op, shapes));
@@ -208,16 +177,16 @@ plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t in
 
 void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout, plm_tensor *din)
 {
-    if (!table[op->kind].gradient) {
+    if (!rules[op->kind].gradient) {
         plm__graph_check(graph, plm_fail(PLM_ERROR_UNSUPPORTED,
                                          "%s has no backward, and the loss depends on it",
-                                         table[op->kind].info.text));
+                                         plm__op_info_of(op->kind)->text));
         return;
     }
     uint32_t layer = graph->layer;
     graph->layer = op->layer;
     graph->label = is_named_by_weight(op->kind) ? op->label : 0;
-    table[op->kind].gradient(graph, op, dout, din);
+    rules[op->kind].gradient(graph, op, dout, din);
     graph->layer = layer;
     graph->label = 0;
 }
@@ -241,7 +210,7 @@ void plm__emit_weight_gradient(plm_graph *graph, plm_op_kind kind, plm_op_attr a
         plm__graph_check(graph, plm_fail(PLM_ERROR_UNSUPPORTED,
                                          "%s writes weight and bias together: share both or "
                                          "neither, freeze both or neither",
-                                         table[kind].info.text));
+                                         plm__op_info_of(kind)->text));
         return;
     }
     attr.accumulate = accumulates;

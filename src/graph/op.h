@@ -72,6 +72,9 @@ typedef struct plm_op_info {
 
 const plm_op_info *plm__op_info_of(plm_op_kind kind);
 
+/* The name of output `index` of a kind, a noun: "output" for the plain result, "rstd". */
+const char *plm__op_output_name(plm_op_kind kind, int32_t index);
+
 /* Constants of an operation, fixed when the graph is built. Zero where the operation has no use for
  * them. */
 typedef struct plm_op_attr {

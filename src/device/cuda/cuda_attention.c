@@ -124,10 +124,11 @@ bool plm__cuda_graphs_take(const plm_cuda *cuda, const plm_launch *launch)
         return false;
     bool is_backward = launch->kind == PLM_OP_ATTENTION_GRAD;
     const plm_operand *qkv = &launch->in[is_backward];
-    int64_t length = qkv->shape[1], size = qkv->shape[2] / 3 / launch->attr.heads;
+    int64_t length = qkv->shape[1], size = plm__head_size(&launch->attr, qkv->shape[2]);
     if (qkv->dtype == PLM_DTYPE_F32 || qkv->shape[0] == 0 || length == 0)
         return false;
-    if (size % 8 != 0 || size > HEAD_SIZE_MAX || (is_backward && cuda->deterministic))
+    if (launch->attr.key_heads != launch->attr.heads || size % 8 != 0 || size > HEAD_SIZE_MAX ||
+        (is_backward && cuda->deterministic))
         return false;
     return !is_backward || length % ALIGNED_LENGTH == 0 ||
            cuda->graphs->version >= GRAPH_REPLAY_FIXED;
@@ -566,7 +567,7 @@ plm_status plm__cuda_graphs_prepare(plm_cuda *cuda, const plm_launch *launch, vo
     attention_plan shape = {.batch = qkv->shape[0],
                             .length = qkv->shape[1],
                             .heads = launch->attr.heads,
-                            .size = qkv->shape[2] / 3 / launch->attr.heads,
+                            .size = plm__head_size(&launch->attr, qkv->shape[2]),
                             .dtype = qkv->dtype,
                             .causal = launch->attr.causal,
                             .is_backward = is_backward};

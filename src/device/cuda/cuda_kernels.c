@@ -19,21 +19,22 @@
     ROW(gelu_exact)                                                                                \
     ROW(add)                                                                                       \
     ROW(gelu_grad)                                                                                 \
-    ROW(gelu_exact_grad) ROW(cast) ROW(layer_norm) ROW(layer_norm_grad_input) ROW(norm_parts)      \
-        ROW(bias_parts) ROW(join_parts) ROW(softmax) ROW(softmax_grad) ROW(mask_future)            \
-            ROW(cross_entropy) ROW(cross_entropy_grad) ROW(embedding) ROW(position)                \
-                ROW(select_position) ROW(position_grad) ROW(embedding_grad) ROW(squares)           \
-                    ROW(adamw) ROW(sgd) ROW(dropout) ROW(attention) ROW(attention_delta)           \
-                        ROW(attention_grad_q) ROW(attention_grad_kv)
+    ROW(gelu_exact_grad)                                                                           \
+    ROW(cast) ROW(layer_norm) ROW(layer_norm_grad_input) ROW(norm_parts) ROW(bias_parts)           \
+        ROW(join_parts) ROW(softmax) ROW(softmax_grad) ROW(mask_future) ROW(cross_entropy)         \
+            ROW(cross_entropy_grad) ROW(embedding) ROW(position) ROW(select_position)              \
+                ROW(position_grad) ROW(embedding_grad) ROW(squares) ROW(adamw) ROW(sgd)            \
+                    ROW(dropout) ROW(attention) ROW(attention_delta) ROW(attention_grad_q)         \
+                        ROW(attention_grad_kv)
 /* Kernels of one form, and the forms of two types. */
 #define SINGLE_KERNELS(ROW)                                                                        \
     ROW(loss_sum)                                                                                  \
     ROW(sort_count)                                                                                \
     ROW(sort_scan)                                                                                 \
     ROW(sort_move)                                                                                 \
-    ROW(gradient_norm) ROW(gradient_part) ROW(init_normal) ROW(init_constant)                      \
-        ROW(position_grad_bf16_bf16) ROW(position_grad_fp16_bf16) ROW(embedding_grad_bf16_bf16)    \
-            ROW(embedding_grad_fp16_bf16)
+    ROW(gradient_norm)                                                                             \
+    ROW(gradient_part) ROW(init_normal) ROW(init_constant) ROW(position_grad_bf16_bf16)            \
+        ROW(position_grad_fp16_bf16) ROW(embedding_grad_bf16_bf16) ROW(embedding_grad_fp16_bf16)
 
 enum { TYPES = 3 };
 
@@ -182,32 +183,32 @@ static plm_status run_two(plm_cuda *cuda, const plm_launch *l, kernel_name name)
                GIVEN((void *)&a->data, (void *)&b->data, (void *)&out->data, &count));
 }
 
-static plm_status launch_gelu(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_gelu(plm_cuda *cuda, const plm_launch *l)
 {
     return run_one(cuda, l, K_gelu);
 }
 
-static plm_status launch_gelu_exact(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_gelu_exact(plm_cuda *cuda, const plm_launch *l)
 {
     return run_one(cuda, l, K_gelu_exact);
 }
 
-static plm_status launch_add(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_add(plm_cuda *cuda, const plm_launch *l)
 {
     return run_two(cuda, l, K_add);
 }
 
-static plm_status launch_gelu_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_gelu_grad(plm_cuda *cuda, const plm_launch *l)
 {
     return run_two(cuda, l, K_gelu_grad);
 }
 
-static plm_status launch_gelu_exact_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_gelu_exact_grad(plm_cuda *cuda, const plm_launch *l)
 {
     return run_two(cuda, l, K_gelu_exact_grad);
 }
 
-static plm_status launch_cast(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_cast(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *masters = &l->in[0], *weights = &l->effect[0];
     int64_t count = count_of(masters);
@@ -215,7 +216,7 @@ static plm_status launch_cast(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&masters->data, (void *)&weights->data, &count));
 }
 
-static plm_status launch_embedding(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_embedding(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *ids = &l->in[0], *table = &l->in[1], *out = &l->out[0];
     int32_t width = width_of(out);
@@ -223,7 +224,7 @@ static plm_status launch_embedding(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&ids->data, (void *)&table->data, (void *)&out->data, &width));
 }
 
-static plm_status launch_position(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_position(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *x = &l->in[0], *table = &l->in[1], *out = &l->out[0];
     int64_t length = x->shape[1];
@@ -232,7 +233,7 @@ static plm_status launch_position(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&x->data, (void *)&table->data, (void *)&out->data, &length, &width));
 }
 
-static plm_status launch_position_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_position_grad(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dy = &l->in[0], *table = &l->effect[0];
     int64_t batch = dy->shape[0], length = dy->shape[1];
@@ -244,7 +245,7 @@ static plm_status launch_position_grad(plm_cuda *cuda, const plm_launch *l)
         GIVEN((void *)&dy->data, (void *)&table->data, &batch, &length, &width, &accumulate));
 }
 
-static plm_status launch_select(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_select(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *x = &l->in[0], *out = &l->out[0];
     int64_t length = x->shape[1];
@@ -253,7 +254,7 @@ static plm_status launch_select(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&x->data, (void *)&out->data, &length, &width, (void *)&l->step));
 }
 
-static plm_status launch_dropout(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_dropout(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *x = &l->in[0], *out = &l->out[0];
     int64_t count = count_of(x), sample = x->shape[1] * x->shape[2];
@@ -264,7 +265,7 @@ static plm_status launch_dropout(plm_cuda *cuda, const plm_launch *l)
                      (void *)&l->step));
 }
 
-static plm_status launch_layer_norm(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_layer_norm(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *x = &l->in[0];
     int64_t rows = rows_of(x);
@@ -276,7 +277,7 @@ static plm_status launch_layer_norm(plm_cuda *cuda, const plm_launch *l)
                      &rows, &width, &epsilon));
 }
 
-static plm_status launch_layer_norm_grad_input(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_layer_norm_grad_input(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dy = &l->in[0];
     int64_t rows = rows_of(dy);
@@ -297,7 +298,7 @@ static plm_status join(plm_cuda *cuda, const float *parts, int32_t count, int64_
                GIVEN(&parts, &count, &stride, (void *)&effect->data, &width, &accumulate));
 }
 
-static plm_status launch_layer_norm_grad_weight(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_layer_norm_grad_weight(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dy = &l->in[0];
     int64_t rows = rows_of(dy);
@@ -311,7 +312,7 @@ static plm_status launch_layer_norm_grad_weight(plm_cuda *cuda, const plm_launch
     return join(cuda, sums + width, parts, 2 * (int64_t)width, &l->effect[1], l->attr.accumulate);
 }
 
-static plm_status launch_linear_grad_bias(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_linear_grad_bias(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dy = &l->in[0];
     int64_t rows = rows_of(dy);
@@ -323,7 +324,7 @@ static plm_status launch_linear_grad_bias(plm_cuda *cuda, const plm_launch *l)
     return join(cuda, sums, parts, width, &l->effect[0], l->attr.accumulate);
 }
 
-static plm_status launch_softmax(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_softmax(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *scores = &l->in[0];
     int64_t rows = rows_of(scores);
@@ -332,7 +333,7 @@ static plm_status launch_softmax(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&scores->data, (void *)&l->out[0].data, &rows, &width));
 }
 
-static plm_status launch_softmax_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_softmax_grad(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dprobs = &l->in[0];
     int64_t rows = rows_of(dprobs);
@@ -349,7 +350,7 @@ plm_status plm__cuda_mask_future(plm_cuda *cuda, void *scores, plm_dtype dtype, 
                GIVEN(&scores, &rows, &width, &value));
 }
 
-static plm_status launch_cross_entropy(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_cross_entropy(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *logits = &l->in[0];
     int64_t width = width_of(logits);
@@ -358,7 +359,7 @@ static plm_status launch_cross_entropy(plm_cuda *cuda, const plm_launch *l)
                      (void *)&l->out[1].data, &width));
 }
 
-static plm_status launch_cross_entropy_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_cross_entropy_grad(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *logits = &l->in[0];
     int64_t width = width_of(logits);
@@ -367,7 +368,7 @@ static plm_status launch_cross_entropy_grad(plm_cuda *cuda, const plm_launch *l)
                      (void *)&l->out[0].data, &width, (void *)&l->step));
 }
 
-static plm_status launch_loss_sum(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_loss_sum(plm_cuda *cuda, const plm_launch *l)
 {
     int64_t rows = count_of(&l->in[0]);
     return run(cuda, K_loss_sum, one_block, GIVEN((void *)&l->in[0].data, &rows, (void *)&l->step));
@@ -399,7 +400,7 @@ static plm_status sort_ids(plm_cuda *cuda, const plm_launch *l, int64_t count, i
     return PLM_OK;
 }
 
-static plm_status launch_embedding_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_embedding_grad(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dy = &l->in[1], *table = &l->effect[0];
     int64_t count = count_of(&l->in[0]);
@@ -421,7 +422,7 @@ static plm_status launch_embedding_grad(plm_cuda *cuda, const plm_launch *l)
 
 typedef struct attention_shape { /* as in kernel/attention.cu */
     int64_t length;
-    int32_t heads, kv_heads, size, causal;
+    int32_t heads, key_heads, size, causal;
     float scale;
 } attention_shape;
 
@@ -452,7 +453,7 @@ static plm_status allow_shared(plm_cuda *cuda, kernel_name name, int32_t bytes)
     return PLM_OK;
 }
 
-static plm_status launch_attention(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_attention(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *qkv = &l->in[0];
     attention_shape s = shape_of(l, qkv);
@@ -464,7 +465,7 @@ static plm_status launch_attention(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&qkv->data, (void *)&l->out[0].data, (void *)&l->out[1].data, &s));
 }
 
-static plm_status launch_attention_grad(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_attention_grad(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *dout = &l->in[0], *qkv = &l->in[1];
     attention_shape s = shape_of(l, qkv);
@@ -476,7 +477,7 @@ static plm_status launch_attention_grad(plm_cuda *cuda, const plm_launch *l)
     const kernel_name names[] = {K_attention_grad_q, K_attention_grad_kv};
     for (int i = 0; i < 2; i++) {
         kernel_name name = typed(names[i], qkv->dtype);
-        grid size = {tiles, i == 0 ? s.heads : s.kv_heads, batch, THREADS, shared_of(&s, 4)};
+        grid size = {tiles, i == 0 ? s.heads : s.key_heads, batch, THREADS, shared_of(&s, 4)};
         PLM_TRY(allow_shared(cuda, name, size.shared_bytes));
         PLM_TRY(run(cuda, name, size,
                     GIVEN((void *)&dout->data, (void *)&qkv->data, (void *)&l->in[3].data, &delta,
@@ -497,7 +498,7 @@ static plm_status square_chunks(plm_cuda *cuda, const plm_operand *x, double **s
     return PLM_OK;
 }
 
-static plm_status launch_gradient_norm(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_gradient_norm(plm_cuda *cuda, const plm_launch *l)
 {
     double *sums = l->workspace, *end = sums;
     int32_t early = l->attr.early;
@@ -508,7 +509,7 @@ static plm_status launch_gradient_norm(plm_cuda *cuda, const plm_launch *l)
     return run(cuda, K_gradient_norm, one_block, GIVEN(&sums, &count, &early, (void *)&l->step));
 }
 
-static plm_status launch_gradient_part(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_gradient_part(plm_cuda *cuda, const plm_launch *l)
 {
     double *sums = l->workspace, *end = sums;
     PLM_TRY(square_chunks(cuda, &l->in[0], &end));
@@ -516,7 +517,7 @@ static plm_status launch_gradient_part(plm_cuda *cuda, const plm_launch *l)
     return run(cuda, K_gradient_part, one_block, GIVEN(&sums, &count, (void *)&l->step));
 }
 
-static plm_status launch_adamw(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_adamw(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *grad = &l->in[0];
     int64_t count = count_of(grad);
@@ -526,7 +527,7 @@ static plm_status launch_adamw(plm_cuda *cuda, const plm_launch *l)
                      (void *)&l->effect[2].data, &count, &early, &decays, (void *)&l->step));
 }
 
-static plm_status launch_sgd(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_sgd(plm_cuda *cuda, const plm_launch *l)
 {
     const plm_operand *grad = &l->in[0];
     int64_t count = count_of(grad);
@@ -536,7 +537,7 @@ static plm_status launch_sgd(plm_cuda *cuda, const plm_launch *l)
                      &count, &decays, (void *)&l->step));
 }
 
-static plm_status launch_init_normal(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_init_normal(plm_cuda *cuda, const plm_launch *l)
 {
     int64_t count = count_of(&l->effect[0]);
     uint32_t site = l->attr.site;
@@ -545,7 +546,7 @@ static plm_status launch_init_normal(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&l->effect[0].data, &count, &site, &scale, (void *)&l->step));
 }
 
-static plm_status launch_init_constant(plm_cuda *cuda, const plm_launch *l)
+static plm_status plm__cuda_launch_init_constant(plm_cuda *cuda, const plm_launch *l)
 {
     int64_t count = count_of(&l->effect[0]);
     float value = l->attr.scale;
@@ -553,36 +554,12 @@ static plm_status launch_init_constant(plm_cuda *cuda, const plm_launch *l)
                GIVEN((void *)&l->effect[0].data, &count, &value));
 }
 
+/* Products are cuBLASLt's: they have no launcher here. */
+#define plm__cuda_launch_product NULL
+
 static launcher *const launchers[PLM_OP_COUNT] = {
-    [PLM_OP_EMBEDDING] = launch_embedding,
-    [PLM_OP_POSITION] = launch_position,
-    [PLM_OP_LAYER_NORM] = launch_layer_norm,
-    [PLM_OP_GELU] = launch_gelu,
-    [PLM_OP_GELU_EXACT] = launch_gelu_exact,
-    [PLM_OP_ADD] = launch_add,
-    [PLM_OP_DROPOUT] = launch_dropout,
-    [PLM_OP_ATTENTION] = launch_attention,
-    [PLM_OP_SOFTMAX] = launch_softmax,
-    [PLM_OP_SELECT] = launch_select,
-    [PLM_OP_CROSS_ENTROPY] = launch_cross_entropy,
-    [PLM_OP_LOSS_SUM] = launch_loss_sum,
-    [PLM_OP_EMBEDDING_GRAD] = launch_embedding_grad,
-    [PLM_OP_POSITION_GRAD] = launch_position_grad,
-    [PLM_OP_LAYER_NORM_GRAD_INPUT] = launch_layer_norm_grad_input,
-    [PLM_OP_LAYER_NORM_GRAD_WEIGHT] = launch_layer_norm_grad_weight,
-    [PLM_OP_LINEAR_GRAD_BIAS] = launch_linear_grad_bias,
-    [PLM_OP_GELU_GRAD] = launch_gelu_grad,
-    [PLM_OP_GELU_EXACT_GRAD] = launch_gelu_exact_grad,
-    [PLM_OP_ATTENTION_GRAD] = launch_attention_grad,
-    [PLM_OP_SOFTMAX_GRAD] = launch_softmax_grad,
-    [PLM_OP_CROSS_ENTROPY_GRAD] = launch_cross_entropy_grad,
-    [PLM_OP_GRADIENT_NORM] = launch_gradient_norm,
-    [PLM_OP_GRADIENT_PART] = launch_gradient_part,
-    [PLM_OP_ADAMW] = launch_adamw,
-    [PLM_OP_SGD] = launch_sgd,
-    [PLM_OP_CAST] = launch_cast,
-    [PLM_OP_INIT_NORMAL] = launch_init_normal,
-    [PLM_OP_INIT_CONSTANT] = launch_init_constant,
+#define PLM_KERNEL_CUDA(kind, function, workspace) [PLM_OP_##kind] = plm__cuda_launch_##function,
+#include "device/kernels.def"
 };
 
 bool plm__cuda_kernels_take(const plm_launch *launch)

@@ -11,8 +11,8 @@
  *     LINEAR_GRAD_INPUT   dx  [R,K] = dy [R,N] weight [N,K]
  *     LINEAR_GRAD_WEIGHT  dw  [N,K] = dy^T [N,R] x [R,K]
  *
- * Plain attention multiplies inside packed tensors: for each sequence, and each of the H / K query
- * heads that share a key and value head, one batched product over the K heads.
+ * Plain attention multiplies inside packed tensors: for each sequence, and each of the H / G query
+ * heads that share a key and value head, one batched product over the G heads.
  */
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -295,7 +295,7 @@ static plm_status prepare_linear(plm_cuda *cuda, const plm_launch *l, prepared_p
 
 /* Heads of attention, and how packed, plain and square tensors are laid out. */
 typedef struct heads {
-    int64_t batch, length, query, shared, group, size; /* B, T, H, K, H / K, D */
+    int64_t batch, length, query, shared, group, size; /* B, T, H, G, H / G, D */
     float scale;                                       /* 1 / sqrt(D) */
 } heads;
 
@@ -307,7 +307,7 @@ static heads heads_of(const plm_launch *l, const plm_operand *qkv)
 
 enum { QUERY, KEY, VALUE };
 
-/* Part q, k or v of the packed tensor as a batch over the K shared heads, [T,D] each. */
+/* Part q, k or v of the packed tensor as a batch over the G shared heads, [T,D] each. */
 static matrix packed_part(const heads *h, const plm_operand *qkv, int part, bool is_transposed)
 {
     int64_t width = (h->query + 2 * h->shared) * h->size;

@@ -9,7 +9,7 @@
  *   dk and dv        a tile of keys against all the queries that see it, of every head that shares it
  * so that each result is summed by one block in one order.
  *
- * qkv [B,T,(H+2K)D], packed q|k|v; head h of q shares the key and value head h / (H / K).
+ * qkv [B,T,(H+2G)D], packed q|k|v; head h of q shares the key and value head h / (H / G).
  */
 #include "values.cuh"
 
@@ -17,7 +17,7 @@ enum { ROWS = 32, KEYS = 32, THREADS = 256 };
 
 struct shape {
     int64_t length;      /* T */
-    int heads, kv_heads; /* H, K */
+    int heads, key_heads; /* H, G */
     int size;            /* D */
     int causal;
     float scale; /* 1 / sqrt(D) */
@@ -27,14 +27,14 @@ struct shape {
 template <typename T>
 __device__ static T *part_of(T *qkv, const shape &s, int64_t b, int part, int h)
 {
-    int64_t width = (int64_t)(s.heads + 2 * s.kv_heads) * s.size;
-    int64_t first = part == 0 ? 0 : s.heads + (part - 1) * s.kv_heads;
+    int64_t width = (int64_t)(s.heads + 2 * s.key_heads) * s.size;
+    int64_t first = part == 0 ? 0 : s.heads + (part - 1) * s.key_heads;
     return qkv + b * s.length * width + (first + h) * s.size;
 }
 
 __device__ static int64_t row_step(const shape &s)
 {
-    return (int64_t)(s.heads + 2 * s.kv_heads) * s.size;
+    return (int64_t)(s.heads + 2 * s.key_heads) * s.size;
 }
 
 /* tile[r,d] = from[first + r, d], 0 beyond the end    [rows, D], rows padded by one against banks */
@@ -71,7 +71,7 @@ __device__ static void attention(const T *qkv, T *out, float *lse, shape s)
     float *q = room, *kv = q + ROWS * wide, *sum = kv + KEYS * wide, *scores = sum + ROWS * wide;
     float *most = scores + ROWS * (KEYS + 1), *total = most + ROWS, *shrink = total + ROWS;
     int64_t first = (int64_t)blockIdx.x * ROWS, b = blockIdx.z;
-    int h = blockIdx.y, shared_head = h / (s.heads / s.kv_heads);
+    int h = blockIdx.y, shared_head = h / (s.heads / s.key_heads);
     const T *keys = part_of(qkv, s, b, 1, shared_head), *values = part_of(qkv, s, b, 2, shared_head);
     load_tile(q, part_of(qkv, s, b, 0, h), row_step(s), first, ROWS, s.length, s.size);
     for (int i = threadIdx.x; i < ROWS * wide; i += THREADS)
@@ -164,7 +164,7 @@ __device__ static void attention_grad_q(const T *dout, const T *qkv, const float
     float *q = room, *d_out = q + ROWS * wide, *kv = d_out + ROWS * wide, *sum = kv + KEYS * wide;
     float *p = sum + ROWS * wide, *ds = p + ROWS * (KEYS + 1);
     int64_t first = (int64_t)blockIdx.x * ROWS, b = blockIdx.z;
-    int h = blockIdx.y, shared_head = h / (s.heads / s.kv_heads);
+    int h = blockIdx.y, shared_head = h / (s.heads / s.key_heads);
     const T *keys = part_of(qkv, s, b, 1, shared_head), *values = part_of(qkv, s, b, 2, shared_head);
     lse += (b * s.heads + h) * s.length;
     delta += (b * s.heads + h) * s.length;
@@ -203,7 +203,7 @@ __device__ static void attention_grad_q(const T *dout, const T *qkv, const float
     }
 }
 
-/* dk = dS^T q scale, dv = P^T dout, over the heads that share them    grid (tiles of keys, K, B) */
+/* dk = dS^T q scale, dv = P^T dout, over the heads that share them    grid (tiles of keys, G, B) */
 template <typename T>
 __device__ static void attention_grad_kv(const T *dout, const T *qkv, const float *lse,
                                          const float *delta, T *dqkv, shape s)
@@ -213,7 +213,7 @@ __device__ static void attention_grad_kv(const T *dout, const T *qkv, const floa
     float *side = room, *kv = side + ROWS * wide, *sum_k = kv + KEYS * wide;
     float *sum_v = sum_k + KEYS * wide, *p = sum_v + KEYS * wide, *ds = p + ROWS * (KEYS + 1);
     int64_t key = (int64_t)blockIdx.x * KEYS, b = blockIdx.z;
-    int shared_head = blockIdx.y, group = s.heads / s.kv_heads;
+    int shared_head = blockIdx.y, group = s.heads / s.key_heads;
     for (int i = threadIdx.x; i < KEYS * wide; i += THREADS)
         sum_k[i] = sum_v[i] = 0.0f;
     for (int h = shared_head * group; h < (shared_head + 1) * group; h++) {
