@@ -2,7 +2,7 @@
 /*
  * The module for NVIDIA GPUs, found and loaded at run time: beside the program, in lib/plimsoll
  * next to it, and where PLIMSOLL_CUDA says. What the module needs of the program is lent to it as
- * functions (device/cuda/cuda_module.h). Once loaded it stays, for devices run its code.
+ * functions (device/cuda_module.h). Once loaded it stays, for devices run its code.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "base/host.h"
 #include "base/environment.h"
-#include "device/cuda/cuda_module.h"
+#include "device/cuda_module.h"
 #include "nvml/nvml.h"
 
 enum { PATH_TEXT = 4096 };

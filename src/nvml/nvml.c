@@ -62,7 +62,8 @@ plm_status plm__nvml_open(plm_nvml **nvml)
     made->library = library;
     status = find_calls(made);
     if (status == PLM_OK && made->init() != NVML_OK)
-        status = plm_fail(PLM_ERROR_UNSUPPORTED, "NVML refuses to begin: no GPU, or no right to it");
+        status =
+            plm_fail(PLM_ERROR_UNSUPPORTED, "NVML refuses to begin: no GPU, or no right to it");
     if (status != PLM_OK) {
         dlclose(library);
         plm__host_free(made);

@@ -3,7 +3,7 @@
 #ifndef PLM_DEVICE_CUDA_CUDA_HOST_H
 #define PLM_DEVICE_CUDA_CUDA_HOST_H
 
-#include "device/cuda/cuda_module.h"
+#include "device/cuda_module.h"
 
 /* Called once, before anything else of the module. Borrowed for good. */
 void plm__cuda_use_host(const plm_cuda_host *host);

@@ -10,7 +10,7 @@
 #include <cuda.h>
 
 #include "base/status.h"
-#include "device/cuda/cuda_module.h"
+#include "device/cuda_module.h"
 #include "device/device.h"
 
 /* The driver's functions that are used. cuda.h turns some names into others (cuMemAlloc_v2), here

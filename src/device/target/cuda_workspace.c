@@ -115,7 +115,8 @@ static plm_status plm__cuda_workspace_chunks(const plm_launch *launch, size_t *b
 }
 
 static plm_status (*const formulas[PLM_OP_COUNT])(const plm_launch *launch, size_t *bytes) = {
-#define PLM_KERNEL_CUDA(kind, function, workspace) [PLM_OP_##kind] = plm__cuda_workspace_##workspace,
+#define PLM_KERNEL_CUDA(kind, function, workspace)                                                 \
+    [PLM_OP_##kind] = plm__cuda_workspace_##workspace,
 #include "device/kernels.def"
 };
 

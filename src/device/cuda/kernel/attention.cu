@@ -6,19 +6,19 @@
  *
  * A block of threads owns a tile of rows and walks over the tiles of the other side:
  *   forward, dq      a tile of queries against all the keys that they see
- *   dk and dv        a tile of keys against all the queries that see it, of every head that shares it
- * so that each result is summed by one block in one order.
+ *   dk and dv        a tile of keys against all the queries that see it, of every head that shares
+ * it so that each result is summed by one block in one order.
  *
  * qkv [B,T,(H+2G)D], packed q|k|v; head h of q shares the key and value head h / (H / G).
  */
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 enum { ROWS = 32, KEYS = 32, THREADS = 256 };
 
 struct shape {
-    int64_t length;      /* T */
+    int64_t length;       /* T */
     int heads, key_heads; /* H, G */
-    int size;            /* D */
+    int size;             /* D */
     int causal;
     float scale; /* 1 / sqrt(D) */
 };
@@ -37,15 +37,15 @@ __device__ static int64_t row_step(const shape &s)
     return (int64_t)(s.heads + 2 * s.key_heads) * s.size;
 }
 
-/* tile[r,d] = from[first + r, d], 0 beyond the end    [rows, D], rows padded by one against banks */
+/* tile[r,d] = from[first + r, d], 0 beyond the end    [rows, D], rows padded by one against banks
+ */
 template <typename T>
 __device__ static void load_tile(float *tile, const T *from, int64_t step, int64_t first, int rows,
                                  int64_t length, int size)
 {
     for (int i = threadIdx.x; i < rows * size; i += THREADS) {
         int r = i / size, d = i % size;
-        tile[r * (size + 1) + d] =
-            first + r < length ? get(from[(first + r) * step + d]) : 0.0f;
+        tile[r * (size + 1) + d] = first + r < length ? get(from[(first + r) * step + d]) : 0.0f;
     }
 }
 
@@ -63,8 +63,7 @@ __device__ static void dot_tiles(float *out, const float *a, const float *b, int
 
 /* out = softmax(mask(q k^T scale)) v, lse = log sum exp    -> out [B,T,HD], lse [B,H,T]
    grid (tiles of queries, H, B) */
-template <typename T>
-__device__ static void attention(const T *qkv, T *out, float *lse, shape s)
+template <typename T> __device__ static void attention(const T *qkv, T *out, float *lse, shape s)
 {
     extern __shared__ float room[];
     int wide = s.size + 1;
@@ -72,7 +71,8 @@ __device__ static void attention(const T *qkv, T *out, float *lse, shape s)
     float *most = scores + ROWS * (KEYS + 1), *total = most + ROWS, *shrink = total + ROWS;
     int64_t first = (int64_t)blockIdx.x * ROWS, b = blockIdx.z;
     int h = blockIdx.y, shared_head = h / (s.heads / s.key_heads);
-    const T *keys = part_of(qkv, s, b, 1, shared_head), *values = part_of(qkv, s, b, 2, shared_head);
+    const T *keys = part_of(qkv, s, b, 1, shared_head),
+            *values = part_of(qkv, s, b, 2, shared_head);
     load_tile(q, part_of(qkv, s, b, 0, h), row_step(s), first, ROWS, s.length, s.size);
     for (int i = threadIdx.x; i < ROWS * wide; i += THREADS)
         sum[i] = 0.0f;
@@ -141,13 +141,13 @@ __device__ static void attention_delta(const T *dout, const T *out, float *delta
 
 /* What makes probabilities and their gradients again for a tile: P = exp(q k^T scale - lse), and
    dS = P (dout v^T - delta); `p` and `ds` [ROWS,KEYS]. */
-__device__ static void again(float *p, float *ds, const float *lse, const float *delta,
-                             int64_t row, int64_t key, const shape &s)
+__device__ static void again(float *p, float *ds, const float *lse, const float *delta, int64_t row,
+                             int64_t key, const shape &s)
 {
     for (int i = threadIdx.x; i < ROWS * KEYS; i += THREADS) {
         int r = i / KEYS, c = i % KEYS, at = r * (KEYS + 1) + c;
-        bool is_seen = row + r < s.length && key + c < s.length &&
-                       (!s.causal || key + c <= row + r);
+        bool is_seen =
+            row + r < s.length && key + c < s.length && (!s.causal || key + c <= row + r);
         float probability = is_seen ? expf(p[at] * s.scale - lse[row + r]) : 0.0f;
         p[at] = probability;
         ds[at] = is_seen ? probability * (ds[at] - delta[row + r]) : 0.0f;
@@ -165,7 +165,8 @@ __device__ static void attention_grad_q(const T *dout, const T *qkv, const float
     float *p = sum + ROWS * wide, *ds = p + ROWS * (KEYS + 1);
     int64_t first = (int64_t)blockIdx.x * ROWS, b = blockIdx.z;
     int h = blockIdx.y, shared_head = h / (s.heads / s.key_heads);
-    const T *keys = part_of(qkv, s, b, 1, shared_head), *values = part_of(qkv, s, b, 2, shared_head);
+    const T *keys = part_of(qkv, s, b, 1, shared_head),
+            *values = part_of(qkv, s, b, 2, shared_head);
     lse += (b * s.heads + h) * s.length;
     delta += (b * s.heads + h) * s.length;
     load_tile(q, part_of(qkv, s, b, 0, h), row_step(s), first, ROWS, s.length, s.size);
@@ -217,7 +218,8 @@ __device__ static void attention_grad_kv(const T *dout, const T *qkv, const floa
     for (int i = threadIdx.x; i < KEYS * wide; i += THREADS)
         sum_k[i] = sum_v[i] = 0.0f;
     for (int h = shared_head * group; h < (shared_head + 1) * group; h++) {
-        const T *q = part_of(qkv, s, b, 0, h), *d_out = dout + (b * s.length * s.heads + h) * s.size;
+        const T *q = part_of(qkv, s, b, 0, h),
+                *d_out = dout + (b * s.length * s.heads + h) * s.size;
         const float *lse_h = lse + (b * s.heads + h) * s.length;
         const float *delta_h = delta + (b * s.heads + h) * s.length;
         for (int64_t row = s.causal ? key / ROWS * ROWS : 0; row < s.length; row += ROWS) {
@@ -267,7 +269,7 @@ __device__ static void attention_grad_kv(const T *dout, const T *qkv, const floa
 }
 
 #define ATTENTION(T) (const T *qkv, T *out, float *lse, shape s)
-#define DELTA(T) (const T *dout, const T *out, float *delta, int64_t count, shape s)
+#define DELTA(T)     (const T *dout, const T *out, float *delta, int64_t count, shape s)
 #define GRAD(T)                                                                                    \
     (const T *dout, const T *qkv, const float *lse, const float *delta, T *dqkv, shape s)
 TYPED(attention, ATTENTION, (qkv, out, lse, s))

@@ -4,7 +4,7 @@
  * thread works on 16 bytes of neighbours; what an unaligned tensor or the end leaves over goes one
  * element at a time.
  */
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 #define SQRT_2_OVER_PI 0.7978845608028654f
 #define SQRT_HALF      0.7071067811865476f
@@ -90,8 +90,8 @@ template <typename T> __device__ static void cast(const float *masters, T *weigh
         weights[i] = put<T>(masters[i]);
 }
 
-#define ONE(T) (const T *x, T *out, int64_t count)
-#define TWO(T) (const T *a, const T *b, T *out, int64_t count)
+#define ONE(T)  (const T *x, T *out, int64_t count)
+#define TWO(T)  (const T *a, const T *b, T *out, int64_t count)
 #define CAST(T) (const float *masters, T *weights, int64_t count)
 TYPED(gelu, ONE, (x, out, count))
 TYPED(gelu_exact, ONE, (x, out, count))

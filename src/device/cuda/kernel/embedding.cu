@@ -8,7 +8,7 @@
  * row 7 is then dy[0] + dy[2].
  */
 #include "graph/step_record.h"
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 enum { TILE = 4096, DIGITS = 256 }; /* as device/target/cuda_workspace.c reckons with */
 
@@ -35,7 +35,8 @@ __device__ static void position(const T *x, const T *table, T *out, int64_t leng
         out[c] = put<T>(get(x[c]) + get(table[c]));
 }
 
-/* dtable[t,:] = or += sum_b dy[b,t,:]; rows from T on unchanged, or 0    dy [B,T,C], dtable [P,C] */
+/* dtable[t,:] = or += sum_b dy[b,t,:]; rows from T on unchanged, or 0    dy [B,T,C], dtable [P,C]
+ */
 template <typename T, typename G>
 __device__ static void position_grad(const T *dy, G *dtable, int64_t batch, int64_t length,
                                      int width, int accumulate)
@@ -153,9 +154,8 @@ __device__ static void embedding_grad(const int32_t *ids, const int32_t *places,
 }
 
 #define EMBEDDING(T) (const int32_t *ids, const T *table, T *out, int width)
-#define POSITION(T) (const T *x, const T *table, T *out, int64_t length, int width)
-#define SELECT(T)                                                                                  \
-    (const T *x, T *out, int64_t length, int width, const plm_step_record *step)
+#define POSITION(T)  (const T *x, const T *table, T *out, int64_t length, int width)
+#define SELECT(T)    (const T *x, T *out, int64_t length, int width, const plm_step_record *step)
 TYPED(embedding, EMBEDDING, (ids, table, out, width))
 TYPED(position, POSITION, (x, table, out, length, width))
 TYPED(select_position, SELECT, (x, out, length, width, step))

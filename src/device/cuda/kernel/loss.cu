@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cross entropy and its gradient, one block a row of logits; and the sum of losses. */
 #include "graph/step_record.h"
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 /* lse = log sum exp of the row, loss = lse - logits[target], 0 where target < 0
    logits [R,V], targets [R] -> loss, lse [R]. The sum is kept beside a running maximum. */

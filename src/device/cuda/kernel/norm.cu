@@ -7,7 +7,7 @@
  * workspace, and a second kernel adds the parts in their order, so the result does not depend on
  * which block came first.
  */
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 /* out = (x - mean) rstd weight + bias    x [R,C], weight, bias [C] -> out [R,C], mean, rstd [R] */
 template <typename T>

@@ -5,7 +5,7 @@
  * in their order, so the same gradients give the same norm on every run. Formulas: graph/ops.def.
  */
 #include "graph/step_record.h"
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 enum { CHUNK = 4096 }; /* PLM_NORM_CHUNK */
 
@@ -111,7 +111,8 @@ __device__ static void sgd(const T *grad, float *p, float *m, int64_t count, int
         return;
     float decay = decays ? step->weight_decay : 0.0f;
     for (int64_t i = thread_of_grid(); i < count; i += threads_of_grid()) {
-        float moment = step->momentum * m[i] + (step->gradient_factor * get(grad[i]) + decay * p[i]);
+        float moment =
+            step->momentum * m[i] + (step->gradient_factor * get(grad[i]) + decay * p[i]);
         m[i] = moment;
         p[i] -= step->learning_rate * moment;
     }

@@ -4,7 +4,7 @@
  * numbers that the CPU draws (base/philox.h), so that a mask is the same on every device.
  */
 #include "graph/step_record.h"
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 #define TWO_PI 6.28318530718f
 
@@ -12,7 +12,8 @@ struct four {
     uint32_t word[4];
 };
 
-/* The four words at `index` of the stream (seed, step, site): Philox4x32-10, as in base/philox.h. */
+/* The four words at `index` of the stream (seed, step, site): Philox4x32-10, as in base/philox.h.
+ */
 __device__ static four philox_at(uint64_t seed, uint32_t step, uint32_t site, uint64_t index)
 {
     four c = {{(uint32_t)index, (uint32_t)(index >> 32), site, step}};
@@ -40,7 +41,8 @@ __device__ static void dropout(const T *x, T *out, int64_t count, int64_t sample
 {
     int64_t first = (int64_t)step->sample_offset * sample, end = first + count;
     float scale = 1.0f / (1.0f - probability);
-    for (int64_t block = first / 4 + thread_of_grid(); 4 * block < end; block += threads_of_grid()) {
+    for (int64_t block = first / 4 + thread_of_grid(); 4 * block < end;
+         block += threads_of_grid()) {
         four drawn = philox_at(step->seed, step->step, site, (uint64_t)block);
         for (int k = 0; k < 4; k++) {
             int64_t i = 4 * block + k - first;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Softmax along rows and its gradient, and the mask of plain attention. One warp a row. */
-#include "values.cuh"
+#include "device/cuda/kernel/values.cuh"
 
 /* out = softmax over the last dimension    scores [R,N] -> [R,N], in place too */
-template <typename T> __device__ static void softmax(const T *scores, T *out, int64_t rows, int width)
+template <typename T>
+__device__ static void softmax(const T *scores, T *out, int64_t rows, int width)
 {
     int64_t row = row_of_warp();
     int lane = threadIdx.x % 32;
@@ -55,9 +56,9 @@ __device__ static void mask_future(T *scores, int64_t rows, int width, float val
         scores[c] = put<T>(value);
 }
 
-#define SOFTMAX(T) (const T *scores, T *out, int64_t rows, int width)
+#define SOFTMAX(T)      (const T *scores, T *out, int64_t rows, int width)
 #define SOFTMAX_GRAD(T) (const T *dprobs, const T *probs, T *dscores, int64_t rows, int width)
-#define MASK(T) (T *scores, int64_t rows, int width, float value)
+#define MASK(T)         (T * scores, int64_t rows, int width, float value)
 TYPED(softmax, SOFTMAX, (scores, out, rows, width))
 TYPED(softmax_grad, SOFTMAX_GRAD, (dprobs, probs, dscores, rows, width))
 TYPED(mask_future, MASK, (scores, rows, width, value))

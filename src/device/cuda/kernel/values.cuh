@@ -16,14 +16,32 @@
 typedef __nv_bfloat16 bf16;
 typedef __half fp16;
 
-__device__ static inline float get(float x) { return x; }
-__device__ static inline float get(bf16 x) { return __bfloat162float(x); }
-__device__ static inline float get(fp16 x) { return __half2float(x); }
+__device__ static inline float get(float x)
+{
+    return x;
+}
+__device__ static inline float get(bf16 x)
+{
+    return __bfloat162float(x);
+}
+__device__ static inline float get(fp16 x)
+{
+    return __half2float(x);
+}
 
 template <typename T> __device__ static inline T put(float x);
-template <> __device__ inline float put<float>(float x) { return x; }
-template <> __device__ inline bf16 put<bf16>(float x) { return __float2bfloat16_rn(x); }
-template <> __device__ inline fp16 put<fp16>(float x) { return __float2half_rn(x); }
+template <> __device__ inline float put<float>(float x)
+{
+    return x;
+}
+template <> __device__ inline bf16 put<bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ inline fp16 put<fp16>(float x)
+{
+    return __float2half_rn(x);
+}
 
 template <typename T> struct alignas(16) pack {
     enum { COUNT = 16 / sizeof(T) };
@@ -97,8 +115,17 @@ __device__ static inline float block_max(float value, float *room /* 32 */)
 }
 
 #define TYPED(name, parameters, ...)                                                               \
-    extern "C" __global__ void name##_fp32 parameters(float) { name<float> __VA_ARGS__; }          \
-    extern "C" __global__ void name##_bf16 parameters(bf16) { name<bf16> __VA_ARGS__; }            \
-    extern "C" __global__ void name##_fp16 parameters(fp16) { name<fp16> __VA_ARGS__; }
+    extern "C" __global__ void name##_fp32 parameters(float)                                       \
+    {                                                                                              \
+        name<float> __VA_ARGS__;                                                                   \
+    }                                                                                              \
+    extern "C" __global__ void name##_bf16 parameters(bf16)                                        \
+    {                                                                                              \
+        name<bf16> __VA_ARGS__;                                                                    \
+    }                                                                                              \
+    extern "C" __global__ void name##_fp16 parameters(fp16)                                        \
+    {                                                                                              \
+        name<fp16> __VA_ARGS__;                                                                    \
+    }
 
 #endif

@@ -4,8 +4,8 @@
  * no symbol with the program: what it needs of the program it is given as functions, and it exports
  * one function itself.
  */
-#ifndef PLM_DEVICE_CUDA_CUDA_MODULE_H
-#define PLM_DEVICE_CUDA_CUDA_MODULE_H
+#ifndef PLM_DEVICE_CUDA_MODULE_H
+#define PLM_DEVICE_CUDA_MODULE_H
 
 #include <stddef.h>
 #include <stdint.h>
