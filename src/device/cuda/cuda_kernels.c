@@ -23,11 +23,27 @@
     ROW(cast)                                                                                      \
     ROW(layer_norm)                                                                                \
     ROW(layer_norm_grad_input)                                                                     \
-    ROW(norm_parts) ROW(bias_parts) ROW(join_parts) ROW(softmax) ROW(softmax_grad)                 \
-        ROW(mask_future) ROW(cross_entropy) ROW(cross_entropy_grad) ROW(embedding) ROW(position)   \
-            ROW(select_position) ROW(position_grad) ROW(embedding_grad) ROW(squares) ROW(adamw)    \
-                ROW(sgd) ROW(dropout) ROW(attention) ROW(attention_delta) ROW(attention_grad_q)    \
-                    ROW(attention_grad_kv)
+    ROW(norm_parts)                                                                                \
+    ROW(bias_parts)                                                                                \
+    ROW(join_parts)                                                                                \
+    ROW(softmax)                                                                                   \
+    ROW(softmax_grad)                                                                              \
+    ROW(mask_future)                                                                               \
+    ROW(cross_entropy)                                                                             \
+    ROW(cross_entropy_grad)                                                                        \
+    ROW(embedding)                                                                                 \
+    ROW(position)                                                                                  \
+    ROW(select_position)                                                                           \
+    ROW(position_grad)                                                                             \
+    ROW(embedding_grad)                                                                            \
+    ROW(squares)                                                                                   \
+    ROW(adamw)                                                                                     \
+    ROW(sgd)                                                                                       \
+    ROW(dropout)                                                                                   \
+    ROW(attention)                                                                                 \
+    ROW(attention_delta)                                                                           \
+    ROW(attention_grad_q)                                                                          \
+    ROW(attention_grad_kv)
 /* Kernels of one form, and the forms of two types. */
 #define SINGLE_KERNELS(ROW)                                                                        \
     ROW(loss_sum)                                                                                  \
@@ -38,8 +54,10 @@
     ROW(gradient_part)                                                                             \
     ROW(init_normal)                                                                               \
     ROW(init_constant)                                                                             \
-    ROW(position_grad_bf16_bf16) ROW(position_grad_fp16_bf16) ROW(embedding_grad_bf16_bf16)        \
-        ROW(embedding_grad_fp16_bf16)
+    ROW(position_grad_bf16_bf16)                                                                   \
+    ROW(position_grad_fp16_bf16)                                                                   \
+    ROW(embedding_grad_bf16_bf16)                                                                  \
+    ROW(embedding_grad_fp16_bf16)
 
 enum { TYPES = 3 };
 
