@@ -40,8 +40,7 @@ add_custom_command(OUTPUT ${PLM_CUDA_FATBIN_C}
 
 file(GLOB PLM_CUDA_SOURCES CONFIGURE_DEPENDS src/device/cuda/*.c)
 add_library(plimsoll_cuda MODULE ${PLM_CUDA_SOURCES} ${PLM_CUDA_FATBIN_C}
-    src/device/target/cuda_workspace.c src/base/size.c src/base/number.c src/base/dtype.c src/base/array.c
-    src/base/environment.c src/graph/op_info.c)
+    src/device/target/cuda_workspace.c src/base/size.c src/base/number.c src/base/dtype.c src/base/array.c src/graph/op_info.c)
 set_target_properties(plimsoll_cuda PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden)
 target_include_directories(plimsoll_cuda PRIVATE src)
 target_include_directories(plimsoll_cuda SYSTEM PRIVATE ${PLM_CUDA_ROOT}/include)

@@ -19,27 +19,27 @@ extern "C" {
 typedef struct plm_device plm_device;
 
 /*
- * *device = the one of that name, "cpu" for now, which hands out at most `cap_bytes` (0: no cap).
- * Kernels on the CPU use `threads` threads (0: as many as OpenMP gives). Owned by the caller.
- * PLM_ERROR_ARGUMENT for an unknown name or too many threads, PLM_ERROR_UNSUPPORTED for a device
- * that this build cannot drive ("cuda", "cuda:1"), PLM_ERROR_DEVICE when a library of the device
- * fails, PLM_ERROR_HOST_MEMORY.
+ * *device = the one of that name, which hands out at most `cap_bytes` (0: no cap): "cpu", whose
+ * kernels use `threads` threads (0: as many as OpenMP gives), or "cuda" or "cuda:1", an NVIDIA GPU
+ * by its number. The GPU is driven by the module plimsoll_cuda.so, looked for where PLIMSOLL_CUDA
+ * says, beside the program, and in ../lib/plimsoll; what its context and libraries hold is measured
+ * before this returns and is the device's overhead. Owned by the caller.
+ * PLM_ERROR_ARGUMENT for an unknown name or too many threads; PLM_ERROR_UNSUPPORTED without module,
+ * driver, GPU or library, in one line that says what to install; PLM_ERROR_DEVICE when a library of
+ * the device fails; PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_device_open(const char *name, int32_t threads, size_t cap_bytes,
                                         plm_device **device);
 
-/*
- * *device = NVIDIA GPU number `ordinal`, from 0, that hands out at most `cap_bytes` (0: no cap), by
- * the module plimsoll_cuda.so, which is looked for beside the program, in ../lib/plimsoll, and
- * where PLIMSOLL_CUDA says. What the context and the libraries hold is measured before this
- * returns and is the device's overhead. Owned by the caller. PLM_ERROR_UNSUPPORTED without module,
- * driver, GPU or library, in one line that says what to install; PLM_ERROR_DEVICE.
- */
-PLM_MUST_USE plm_status plm_device_create_cuda(int32_t ordinal, size_t cap_bytes,
-                                               plm_device **device);
-
 /* Nothing of the device may be in use. NULL is allowed. */
 void plm_device_destroy(plm_device *device);
+
+/*
+ * Whether the same run gives the same bits every time, as at first on the CPU. On a GPU the
+ * attention's gradient is summed faster in whichever order its parts come; `wanted` takes the
+ * slower, ordered sum. Before a session is made.
+ */
+void plm_device_be_deterministic(plm_device *device, bool wanted);
 
 /* The precision for training that a device is best at: bf16 where it has it, else fp16, else fp32.
  */

@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/host.h"
-#include "base/environment.h"
+#include "device/cuda_load.h"
 #include "device/cuda_module.h"
 #include "nvml/nvml.h"
+#include "plimsoll/options.h"
 
 enum { PATH_TEXT = 4096 };
 
@@ -41,6 +42,7 @@ static const plm_cuda_host host = {.fail = fail,
                                    .alloc = plm__host_alloc,
                                    .realloc = plm__host_realloc,
                                    .free = plm__host_free,
+                                   .environment = plm_environment,
                                    .process_bytes = process_bytes};
 
 /* The folder of the running program, without the last slash; "" where it cannot be told. */
@@ -56,7 +58,7 @@ static void program_folder(char folder[PATH_TEXT])
 static void *load(void)
 {
     char folder[PATH_TEXT], path[PATH_TEXT + 64];
-    const char *given = plm__environment("PLIMSOLL_CUDA");
+    const char *given = plm_environment("PLIMSOLL_CUDA");
     if (given)
         return dlopen(given, RTLD_NOW | RTLD_LOCAL);
     program_folder(folder);
@@ -69,7 +71,7 @@ static void *load(void)
     return NULL;
 }
 
-plm_status plm_device_create_cuda(int32_t ordinal, size_t cap_bytes, plm_device **device)
+plm_status plm__cuda_create(int32_t ordinal, size_t cap_bytes, plm_device **device)
 {
     void *module = load(), *found = module ? dlsym(module, PLM_CUDA_OPEN) : NULL;
     plm_cuda_open *open;

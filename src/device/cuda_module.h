@@ -20,6 +20,7 @@ typedef struct plm_cuda_host {
     plm_status (*alloc)(size_t bytes, void *out);
     plm_status (*realloc)(size_t bytes, void *block);
     void (*free)(void *block);
+    const char *(*environment)(const char *variable); /* NULL where it is not set */
     /* *bytes = what this process holds on the device of that PCI bus id; PLM_ERROR_UNSUPPORTED
      * where NVML does not say. */
     plm_status (*process_bytes)(const char *bus_id, size_t *bytes);
@@ -28,7 +29,6 @@ typedef struct plm_cuda_host {
 typedef struct plm_cuda_wanted {
     int32_t ordinal;  /* which GPU, from 0 */
     size_t cap_bytes; /* 0: no cap */
-    bool deterministic;
 } plm_cuda_wanted;
 
 /*

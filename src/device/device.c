@@ -27,3 +27,9 @@ plm_dtype plm_device_precision(const plm_device *device)
            : plm__device_has(device, PLM_DTYPE_F16) ? PLM_DTYPE_F16
                                                     : PLM_DTYPE_F32;
 }
+
+void plm_device_be_deterministic(plm_device *device, bool wanted)
+{
+    if (device->table->be_deterministic)
+        device->table->be_deterministic(device, wanted);
+}

@@ -108,6 +108,9 @@ typedef struct plm_device_table {
     /* *bytes = what could be handed out now, by the system's or the driver's word. */
     plm_status (*available_bytes)(plm_device *device, size_t *bytes);
 
+    /* See plm_device_be_deterministic. NULL: the device always is. */
+    void (*be_deterministic)(plm_device *device, bool wanted);
+
     /* Whether there are instructions that multiply matrices of this type. */
     bool (*has_dtype)(const plm_device *device, plm_dtype dtype);
 } plm_device_table;

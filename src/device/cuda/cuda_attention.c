@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/dtype.h"
 #include "device/cuda/cuda_internal.h"
 
 #define CUDNN_CALLS(ROW)                                                                           \
@@ -495,7 +496,7 @@ static int64_t gather(const plm_launch *l, const attention_plan *shape, prepared
 {
     bool back = shape->is_backward;
     const plm_operand *qkv = &l->in[back];
-    size_t part = (size_t)(shape->heads * shape->size) * plm_dtype_size(qkv->dtype);
+    size_t part = (size_t)(shape->heads * shape->size) * plm__dtype_size(qkv->dtype);
     char *in = qkv->data, *grad = l->out[0].data, *work = l->workspace;
     int64_t row_count = shape->batch * shape->heads * shape->length;
     float *dq_sum = l->workspace, *delta = dq_sum + row_count * shape->size;

@@ -126,6 +126,19 @@ static size_t overhead_bytes(plm_device *device)
     return ((plm_cuda *)device)->overhead_bytes;
 }
 
+static plm_status available_bytes(plm_device *device, size_t *bytes)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    size_t total = 0;
+    PLM_CUDA_TRY(cuda, cuMemGetInfo(bytes, &total));
+    return PLM_OK;
+}
+
+static void be_deterministic(plm_device *device, bool wanted)
+{
+    ((plm_cuda *)device)->deterministic = wanted;
+}
+
 static bool has_dtype(const plm_device *device, plm_dtype dtype)
 {
     (void)device; /* from compute capability 8.0 on, which opening asks for */
@@ -164,6 +177,8 @@ static const plm_device_table cuda_table = {
     .drop_graph = drop_graph,
     .fence = fence,
     .overhead_bytes = overhead_bytes,
+    .available_bytes = available_bytes,
+    .be_deterministic = be_deterministic,
     .has_dtype = has_dtype,
 };
 
@@ -245,7 +260,6 @@ plm_status plm__cuda_open(const plm_cuda_host *host, const plm_cuda_wanted *want
     PLM_TRY(plm__host_alloc(sizeof *cuda, &cuda));
     cuda->base =
         (plm_device){.table = &cuda_table, .usage = {.cap_bytes = wanted->cap_bytes}, .threads = 1};
-    cuda->deterministic = wanted->deterministic;
     plm_status status = open_device(cuda, wanted);
     if (status != PLM_OK) {
         destroy(&cuda->base);

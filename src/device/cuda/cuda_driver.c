@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/environment.h"
 #include "device/cuda/cuda_internal.h"
+#include "plimsoll/options.h"
 
 enum { PATH_TEXT = 4096 };
 
@@ -87,7 +87,7 @@ static void *open_of_pip(const char *const names[])
     static const char *const inside = "lib/python3*/site-packages/nvidia/*/lib";
     char pattern[PATH_TEXT];
     void *library = NULL;
-    const char *path = plm__environment("PATH"), *home = plm__environment("HOME");
+    const char *path = plm_environment("PATH"), *home = plm_environment("HOME");
     for (const char *at = path; at && *at && !library; at += *at == ':') {
         size_t length = strcspn(at, ":");
         snprintf(pattern, sizeof pattern, "%.*s/../%s", (int)length, at, inside);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/host.h"
+#include "plimsoll/options.h"
 
 static const plm_cuda_host *lent;
 
@@ -58,6 +59,11 @@ plm_status plm__host_realloc(size_t bytes, void *block)
 void plm__host_free(void *block)
 {
     lent->free(block);
+}
+
+const char *plm_environment(const char *variable)
+{
+    return lent->environment(variable);
 }
 
 plm_status plm__cuda_process_bytes_of(const char *bus_id, size_t *bytes)

@@ -10,6 +10,7 @@
 
 #include "base/size.h"
 #include "device/cuda/cuda_fatbin.h"
+#include "base/dtype.h"
 #include "device/cuda/cuda_internal.h"
 #include "device/target/cuda_workspace.h"
 
@@ -430,7 +431,7 @@ static plm_status plm__cuda_launch_embedding_grad(plm_cuda *cuda, const plm_laun
     int32_t width = width_of(dy), *ids = NULL, *places = NULL;
     if (!l->attr.accumulate)
         PLM_CUDA_TRY(cuda, cuMemsetD8Async((CUdeviceptr)table->data, 0,
-                                           (size_t)count_of(table) * plm_dtype_size(table->dtype),
+                                           (size_t)count_of(table) * plm__dtype_size(table->dtype),
                                            cuda->stream));
     if (count == 0)
         return PLM_OK;

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "device/cuda/cuda_internal.h"
 
 #define LT_CALLS(ROW)                                                                              \
@@ -227,7 +228,7 @@ static plm_status make_product(plm_cuda *cuda, const plm_launch *launch, product
     PLM_TRY(make_layout(lt, b, batch, &p->a));
     PLM_TRY(make_layout(lt, a, batch, &p->b));
     PLM_TRY(make_layout(lt, out, batch, &p->out));
-    size_t width = plm_dtype_size(a->dtype), out_width = plm_dtype_size(out->dtype);
+    size_t width = plm__dtype_size(a->dtype), out_width = plm__dtype_size(out->dtype);
     uint32_t alignments[3] = {
         alignment_of(p->a_data, b->batch_step * (int64_t)width, p->a_steps),
         alignment_of(p->b_data, a->batch_step * (int64_t)width, p->b_steps),
@@ -312,7 +313,7 @@ static matrix packed_part(const heads *h, const plm_operand *qkv, int part, bool
 {
     int64_t width = (h->query + 2 * h->shared) * h->size;
     int64_t first = part == QUERY ? 0 : h->query + (part - 1) * h->shared;
-    char *data = (char *)qkv->data + (size_t)(first * h->size) * plm_dtype_size(qkv->dtype);
+    char *data = (char *)qkv->data + (size_t)(first * h->size) * plm__dtype_size(qkv->dtype);
     int64_t step = part == QUERY ? h->group * h->size : h->size;
     return (matrix){data, qkv->dtype, h->length, h->size, width, step, is_transposed};
 }
@@ -337,7 +338,7 @@ static matrix square_part(const heads *h, const plm_operand *x, bool is_transpos
 static void steps_of(const heads *h, const matrix *m, bool is_square, bool is_shared,
                      int64_t steps[2])
 {
-    int64_t width = (int64_t)plm_dtype_size(m->dtype), square = h->length * h->length;
+    int64_t width = (int64_t)plm__dtype_size(m->dtype), square = h->length * h->length;
     steps[0] = width * (is_square ? h->query * square : h->length * m->row_step);
     steps[1] = is_shared ? 0 : width * (is_square ? square : h->size);
 }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cuda_load.h"
 
 typedef plm_status open_kind(int32_t index, int32_t threads, size_t cap_bytes, plm_device **device);
 
@@ -18,11 +19,8 @@ static plm_status open_cpu(int32_t index, int32_t threads, size_t cap_bytes, plm
 
 static plm_status open_cuda(int32_t index, int32_t threads, size_t cap_bytes, plm_device **device)
 {
-    (void)threads, (void)cap_bytes, (void)device;
-    return plm_fail(PLM_ERROR_UNSUPPORTED,
-                    "wanted the device cuda:%d, found that this build runs on cpu only; a GPU can "
-                    "be planned for by its profile",
-                    index);
+    (void)threads;
+    return plm__cuda_create(index, cap_bytes, device);
 }
 
 /* One row a kind. Of a numbered one "cuda:1" is the second; "cuda" is the first. */
