@@ -47,3 +47,13 @@ target_include_directories(plimsoll_cuda SYSTEM PRIVATE ${PLM_CUDA_ROOT}/include
 target_link_libraries(plimsoll_cuda PRIVATE plm_flags ${CMAKE_DL_LIBS} m)
 target_link_options(plimsoll_cuda PRIVATE -Wl,--no-undefined)
 install(TARGETS plimsoll_cuda DESTINATION ${CMAKE_INSTALL_LIBDIR}/plimsoll)
+
+# The engine on a GPU, where there is one; elsewhere the test is built and skips itself.
+if(CMOCKA_FOUND)
+    add_executable(test_cuda tests/gpu/test_cuda.c)
+    target_include_directories(test_cuda PRIVATE src tests)
+    target_link_libraries(test_cuda PRIVATE plm_flags plm PkgConfig::CMOCKA)
+    add_dependencies(test_cuda plimsoll_cuda)
+    add_test(NAME test_cuda COMMAND test_cuda WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(test_cuda PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()

@@ -66,9 +66,11 @@ static plm_status open_here(const cli_choices *choices, cli_request *request)
     if (status == PLM_OK)
         status =
             plm_device_open(choices->device, cli_threads(choices->threads), 0, &request->device);
-    if (status == PLM_OK)
-        plm_device_use_profile(request->device, profile);
-    return status;
+    if (status != PLM_OK)
+        return status;
+    plm_device_be_deterministic(request->device, choices->deterministic);
+    plm_device_use_profile(request->device, profile);
+    return PLM_OK;
 }
 
 static plm_status open_target(const cli_choices *choices, cli_request *request)

@@ -48,6 +48,7 @@ typedef struct cli_choices {
     int update;    /* the place in CLI_UPDATES */
     /* the device */
     const char *device;  /* where it runs */
+    bool deterministic;  /* the same bits from run to run, where that costs time */
     int64_t threads;     /* 0: as many as the machine has */
     const char *profile; /* a file of rates; NULL: what calibration left */
     const char *target;  /* the device that is planned for; NULL: this machine */
@@ -118,7 +119,11 @@ typedef struct cli_choices {
 #define CLI_BUDGET(help) CLI_ROW(budget_bytes, "budget", SIZE, "SIZE", NULL, NULL, help)
 #define CLI_DEVICE                                                                                 \
     CLI_ROW(device, "device", TEXT, "NAME", "cpu", NULL,                                           \
-            "the device of this machine that is planned for and run on: cpu")
+            "the device of this machine that is planned for and run on: cpu, or cuda for an "      \
+            "NVIDIA GPU, cuda:1 for its second"),                                                  \
+        CLI_ROW(deterministic, "deterministic", FLAG, NULL, NULL, NULL,                            \
+                "the same bits from run to run: on a GPU attention's gradient is then summed in "  \
+                "one order, which takes longer; the CPU always does")
 #define CLI_THREADS(help) CLI_ROW(threads, "threads", INTEGER, "N", "0", NULL, help)
 #define CLI_PROFILE(help) CLI_ROW(profile, "profile", TEXT, "FILE", NULL, NULL, help)
 #define CLI_TARGET                                                                                 \

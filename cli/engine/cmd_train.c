@@ -275,6 +275,9 @@ static void print_result(const plm_train_result *r)
            r->predicted_peak_bytes, r->measured_peak_bytes,
            r->predicted_peak_bytes == r->measured_peak_bytes ? "equal" : "NOT EQUAL",
            plm_size_format(r->budget_bytes, budget));
+    if (r->driver_bytes > 0)
+        printf("the GPU's driver gave %zu bytes, which is %s\n", r->driver_bytes,
+               r->driver_bytes <= r->budget_bytes ? "within the budget" : "OVER THE BUDGET");
 }
 
 static plm_status print_sample(plm_trainer *trainer, const train_options *o)

@@ -104,6 +104,8 @@ typedef struct plm_session_measure {
     size_t peak_bytes;         /* high water of what the device handed out, and its overhead */
     bool last_granule_written; /* the arena's last granule no longer holds what the device put there
                                 */
+    size_t driver_bytes; /* what this process holds of the device by its driver's word; 0: not said
+                          */
 } plm_session_measure;
 
 PLM_MUST_USE plm_status plm_session_measure_memory(plm_session *session,

@@ -97,6 +97,7 @@ typedef struct plm_train_result {
     size_t budget_bytes;
     size_t predicted_peak_bytes; /* the plan's */
     size_t measured_peak_bytes;  /* counted by the device, never copied from the plan */
+    size_t driver_bytes;         /* held at the end by a GPU driver's word; 0: no driver says */
     bool last_granule_written;
     size_t resident_growth_bytes; /* by the operating system: resident now less resident just before
                                      planning */

@@ -105,6 +105,10 @@ typedef struct plm_device_table {
      * part of every peak. */
     size_t (*overhead_bytes)(plm_device *device);
 
+    /* *bytes = what this process holds of the device's memory by the driver's word, context and
+     * libraries included. PLM_ERROR_UNSUPPORTED where the driver does not say. NULL: none does. */
+    plm_status (*process_bytes)(plm_device *device, size_t *bytes);
+
     /* *bytes = what could be handed out now, by the system's or the driver's word. */
     plm_status (*available_bytes)(plm_device *device, size_t *bytes);
 

@@ -723,9 +723,14 @@ plm_status plm_session_measure_memory(plm_session *session, plm_session_measure 
     bool written = false;
     for (size_t i = 0; i < sizeof last; i++)
         written |= last[i] != PLM_ARENA_PATTERN;
+    size_t driver_bytes = 0;
+    if (session->table->process_bytes &&
+        session->table->process_bytes(session->device, &driver_bytes) != PLM_OK)
+        driver_bytes = 0;
     *measure =
         (plm_session_measure){.peak_bytes = session->device->usage.peak_bytes +
                                             session->device->table->overhead_bytes(session->device),
-                              .last_granule_written = written};
+                              .last_granule_written = written,
+                              .driver_bytes = driver_bytes};
     return PLM_OK;
 }

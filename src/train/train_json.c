@@ -31,6 +31,8 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm__json_begin_object(&w, NULL);
     plm__json_bytes(&w, "predicted_peak_bytes", result->predicted_peak_bytes);
     plm__json_bytes(&w, "measured_peak_bytes", result->measured_peak_bytes);
+    if (result->driver_bytes > 0)
+        plm__json_bytes(&w, "driver_bytes", result->driver_bytes);
     plm__json_bytes(&w, "budget_bytes", result->budget_bytes);
     plm__json_bool(&w, "last_granule_written", result->last_granule_written);
     plm__json_bytes(&w, "resident_growth_bytes", result->resident_growth_bytes);

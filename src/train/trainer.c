@@ -381,6 +381,7 @@ static plm_status measure(plm_trainer *trainer, plm_train_result *result)
     PLM_TRY(plm__memory_resident(&resident));
     result->measured_peak_bytes = memory.peak_bytes;
     result->last_granule_written = memory.last_granule_written;
+    result->driver_bytes = memory.driver_bytes;
     result->resident_growth_bytes =
         resident > trainer->resident_before ? resident - trainer->resident_before : 0;
     return PLM_OK;

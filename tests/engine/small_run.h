@@ -72,13 +72,21 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
     run->strategy.mlp_chunks = shape->mlp_chunks ? shape->mlp_chunks : 1;
 }
 
-static inline void small_run_open(small_run *run, const small_shape *shape)
+/* On a device that the caller keeps. */
+static inline void small_run_open_on(small_run *run, const small_shape *shape, plm_device *device)
 {
     small_run_describe(run, shape);
-    assert_ok(plm_device_open("cpu", shape->threads ? shape->threads : 1, 0, &run->device));
-    assert_ok(plm_plan_create(&run->job, &run->strategy, run->device, &run->plan));
-    assert_ok(plm_session_create(run->plan, run->device, shape->seed, &run->session));
+    assert_ok(plm_plan_create(&run->job, &run->strategy, device, &run->plan));
+    assert_ok(plm_session_create(run->plan, device, shape->seed, &run->session));
     run->summary = plm_plan_summarize(run->plan);
+}
+
+static inline void small_run_open(small_run *run, const small_shape *shape)
+{
+    plm_device *device = NULL;
+    assert_ok(plm_device_open("cpu", shape->threads ? shape->threads : 1, 0, &device));
+    small_run_open_on(run, shape, device);
+    run->device = device;
 }
 
 static inline void small_run_close(small_run *run)

@@ -325,8 +325,7 @@ static void a_device_is_found_by_its_name_or_refused_in_one_line(void **state)
         const char *told;
     } cases[] = {
         {"cpu", PLM_OK, NULL},
-        {"cuda", PLM_ERROR_UNSUPPORTED, "cuda:0"},
-        {"cuda:1", PLM_ERROR_UNSUPPORTED, "cuda:1"},
+        {"cuda:4000", PLM_ERROR_UNSUPPORTED, NULL}, /* no module, driver, or GPU of that number */
         {"cuda:", PLM_ERROR_ARGUMENT, "unknown device 'cuda:'"},
         {"cuda:1x", PLM_ERROR_ARGUMENT, "unknown device"},
         {"cuda:-1", PLM_ERROR_ARGUMENT, "unknown device"},
@@ -340,7 +339,10 @@ static void a_device_is_found_by_its_name_or_refused_in_one_line(void **state)
         assert_int_equal(plm_device_open(cases[i].name, 1, 0, &device), cases[i].status);
         assert_true((device != NULL) == (cases[i].status == PLM_OK));
         plm_device_destroy(device);
+        if (cases[i].status == PLM_OK)
+            continue;
         plm_error_get(&error);
+        assert_true(error.message[0] && !strchr(error.message, '\n'));
         assert_true(!cases[i].told || strstr(error.message, cases[i].told));
     }
 }

@@ -454,9 +454,13 @@ enum { ATTENTION_ROWS = 32 };
 
 static attention_shape shape_of(const plm_launch *l, const plm_operand *qkv)
 {
-    int32_t heads = l->attr.heads, size = (int32_t)(qkv->shape[2] / 3 / heads);
-    return (attention_shape){qkv->shape[1], heads,          heads,
-                             size,          l->attr.causal, 1.0f / sqrtf((float)size)};
+    int32_t size = (int32_t)plm__head_size(&l->attr, qkv->shape[2]);
+    return (attention_shape){.length = qkv->shape[1],
+                             .heads = l->attr.heads,
+                             .key_heads = l->attr.key_heads,
+                             .size = size,
+                             .causal = l->attr.causal,
+                             .scale = 1.0f / sqrtf((float)size)};
 }
 
 /* `tiles` tiles of [32, D] floats and two of scores, and 96 floats beside. */

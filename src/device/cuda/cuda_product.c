@@ -302,8 +302,15 @@ typedef struct heads {
 
 static heads heads_of(const plm_launch *l, const plm_operand *qkv)
 {
-    int64_t query = l->attr.heads, size = qkv->shape[2] / 3 / query;
-    return (heads){qkv->shape[0], qkv->shape[1], query, query, 1, size, 1.0f / sqrtf((float)size)};
+    int64_t query = l->attr.heads, shared = l->attr.key_heads;
+    int64_t size = plm__head_size(&l->attr, qkv->shape[2]);
+    return (heads){.batch = qkv->shape[0],
+                   .length = qkv->shape[1],
+                   .query = query,
+                   .shared = shared,
+                   .group = query / shared,
+                   .size = size,
+                   .scale = 1.0f / sqrtf((float)size)};
 }
 
 enum { QUERY, KEY, VALUE };

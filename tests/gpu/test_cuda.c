@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine on an NVIDIA GPU: every kernel against the double-precision reference, whole models
+ * against the CPU, and the memory promises over random strategies. Without a GPU the program says
+ * why and ends with status 77, which skips the test.
+ */
+#include "engine/op_fixture.h"
+#include "engine/small_run.h"
+
+enum { SKIPPED = 77, STRATEGIES = 40, STEPS = 20 };
+enum { TYPES_TRAINED = TYPES - 1 }; /* the last goes with no strategy, so no GPU multiplies it */
+
+static plm_device *gpu;
+
+/* A fixture's block on the GPU, the step record behind it. */
+typedef struct on_gpu {
+    plm_launch launch;
+    char *region;
+    size_t bytes, step_at;
+} on_gpu;
+
+static void *moved(const on_gpu *g, const fixture *f, const void *data)
+{
+    return data ? g->region + ((const char *)data - f->block) : NULL;
+}
+
+static void to_gpu(const fixture *f, on_gpu *g)
+{
+    void *region = NULL;
+    g->step_at = plm__granules(f->block_bytes);
+    g->bytes = g->step_at + plm__granules(sizeof f->step);
+    assert_ok(gpu->table->reserve(gpu, g->bytes, &region));
+    g->region = region;
+    assert_ok(gpu->table->copy_in(gpu, g->region, f->block, f->block_bytes));
+    assert_ok(gpu->table->copy_in(gpu, g->region + g->step_at, &f->step, sizeof f->step));
+    g->launch = f->launch;
+    for (int i = 0; i < OPERANDS; i++) {
+        plm_operand *operand = operand_at(&g->launch, i);
+        operand->data = moved(g, f, operand->data);
+    }
+    g->launch.workspace = moved(g, f, f->launch.workspace);
+    g->launch.step = (plm_step_record *)(g->region + g->step_at);
+}
+
+static void from_gpu(on_gpu *g, fixture *f)
+{
+    assert_ok(gpu->table->copy_out(gpu, f->block, g->region, f->block_bytes));
+    assert_ok(gpu->table->copy_out(gpu, &f->step, g->region + g->step_at, sizeof f->step));
+    assert_ok(gpu->table->fence(gpu));
+    gpu->table->release(gpu, g->region, g->bytes);
+}
+
+/*
+ * Sums of fp32 terms differ by their order: 1e-5 of the largest value, as on the CPU. Fused
+ * attention of 16-bit types multiplies probabilities, and in the backward pass their gradients,
+ * that were rounded to the type: each product then errs by at most one rounding of its largest
+ * term. Plain attention adds up the gradients of heads that share keys in the type itself, with one
+ * rounding a head.
+ */
+static double tolerance_of(plm_op_kind kind, const extents *n, plm_dtype dtype)
+{
+    bool rounds = kind == PLM_OP_ATTENTION || kind == PLM_OP_ATTENTION_GRAD;
+    bool adds = kind == PLM_OP_ATTENTION_GRAD_QKV;
+    int64_t group = n->H / key_heads_of(n);
+    return 1e-5 + rounding(dtype) * (rounds ? 1 : adds ? (double)(group - 1) : 0);
+}
+
+static void compare_with_reference(plm_op_kind kind, const extents *n, int variant, op_types types)
+{
+    fixture f;
+    on_gpu g;
+    fixture_open_as(&f, gpu, kind, *n, attributes(n, variant & 1, variant >> 1), types);
+    references[kind](&f.truth);
+    to_gpu(&f, &g);
+    run_op(gpu, &g.launch);
+    from_gpu(&g, &f);
+    assert_matches(&f, tolerance_of(kind, n, types.precision));
+    assert_canaries(&f);
+    fixture_close(&f);
+}
+
+static void every_kernel_matches_the_reference(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < PLM_OP_COUNT; kind++)
+        for (int types = 0; types < TYPES_TRAINED; types++)
+            for (int shape = 0; shape < SHAPES; shape++)
+                for (int variant = 0; variant < 4; variant++)
+                    if (is_for(&shapes[shape], (plm_op_kind)kind))
+                        compare_with_reference((plm_op_kind)kind, &shapes[shape], variant,
+                                               all_types[types]);
+}
+
+/* Attention's gradient by this project's own kernel, which a repeatable run takes. */
+static void kernels_of_a_repeatable_run_match_the_reference(void **state)
+{
+    (void)state;
+    plm_device_be_deterministic(gpu, true);
+    for (int types = 0; types < TYPES_TRAINED; types++)
+        for (int shape = 0; shape < SHAPES; shape++)
+            for (int variant = 0; variant < 4; variant++)
+                compare_with_reference(PLM_OP_ATTENTION_GRAD, &shapes[shape], variant,
+                                       all_types[types]);
+    plm_device_be_deterministic(gpu, false);
+}
+
+static void step(small_run *run, const small_shape *shape, int64_t number, plm_step_result *result)
+{
+    static small_window window;
+    plm_hyper hyper = plm_hyper_default();
+    small_window_fill(&window, shape->batch * shape->sequence, shape->vocab, (uint32_t)number + 7);
+    if (shape->update == PLM_UPDATE_EARLY)
+        hyper.clip_norm = 0;
+    assert_ok(plm_session_step(run->session, number, &hyper, shape->batch, window.tokens,
+                               window.targets, result));
+}
+
+static const small_shape usual = {.layers = 2,
+                                  .width = 32,
+                                  .heads = 4,
+                                  .context = 32,
+                                  .vocab = 80,
+                                  .batch = 4,
+                                  .micro_batch = 2,
+                                  .sequence = 32,
+                                  .dropout = 0.1f,
+                                  .seed = 3};
+
+/* Of the whole model, fp32 agrees to the order of its sums; a 16-bit type to a few of its own
+ * roundings, one in every operation that a gradient passes. */
+static void gradients_of_whole_models_agree_with_the_cpu(void **state)
+{
+    (void)state;
+    static small_values on_cpu, on_gpu_too;
+    static const plm_dtype types[] = {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_DTYPE_F16};
+    for (int i = 0; i < 6; i++) {
+        small_shape shape = usual;
+        small_run cpu_run, gpu_run;
+        plm_step_result result;
+        shape.precision = types[i / 2];
+        shape.attention = i % 2 ? PLM_ATTENTION_PLAIN : PLM_ATTENTION_FUSED;
+        small_run_open(&cpu_run, &shape);
+        step(&cpu_run, &shape, 0, &result);
+        small_values_read(&cpu_run, &shape, PLM_PART_GRADIENT, &on_cpu);
+        small_run_close(&cpu_run);
+        small_run_open_on(&gpu_run, &shape, gpu);
+        step(&gpu_run, &shape, 0, &result);
+        small_values_read(&gpu_run, &shape, PLM_PART_GRADIENT, &on_gpu_too);
+        small_run_close(&gpu_run);
+        double off = small_difference(&on_gpu_too, &on_cpu);
+        if (!(off <= 1e-5 + 4 * rounding(shape.precision)))
+            fail_msg("gradients in %s, %s attention, are off by %g",
+                     plm_dtype_text(shape.precision), plm_attention_text(shape.attention), off);
+    }
+}
+
+static void twenty_steps_agree_with_the_cpu(void **state)
+{
+    (void)state;
+    small_run cpu_run, gpu_run;
+    plm_step_result expected, found;
+    small_run_open(&cpu_run, &usual);
+    small_run_open_on(&gpu_run, &usual, gpu);
+    for (int64_t i = 0; i < STEPS; i++) {
+        step(&cpu_run, &usual, i, &expected);
+        step(&gpu_run, &usual, i, &found);
+        if (!(fabs(found.loss - expected.loss) <= 1e-5 * expected.loss))
+            fail_msg("the loss of update %d is %.9g, on the CPU %.9g", (int)i, found.loss,
+                     expected.loss);
+    }
+    small_run_close(&cpu_run);
+    small_run_close(&gpu_run);
+}
+
+/* A number below `count`, the same in every run. */
+static int64_t pick(int64_t strategy, uint32_t salt, int64_t count)
+{
+    return (int64_t)(small_hash(salt, (uint32_t)strategy) % (uint32_t)count);
+}
+
+static small_shape random_shape(int64_t i)
+{
+    static const char *const rungs[] = {"none", "act", "norm", "mlp", "block", "attention"};
+    static const plm_dtype types[] = {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_DTYPE_F16};
+    static const int64_t micro[] = {1, 2, 4};
+    small_shape shape = usual;
+    shape.precision = types[i % 3];
+    shape.micro_batch = micro[pick(i, 1, 3)];
+    shape.layers = 1 + pick(i, 2, 3);
+    shape.width = 32 + 16 * pick(i, 3, 2);
+    shape.vocab = 50 + pick(i, 4, 60);
+    shape.sequence = 4 + pick(i, 5, usual.context - 3); /* a row for each chunk */
+    shape.recompute = rungs[pick(i, 6, 6)];
+    shape.head_chunks = 1 + pick(i, 7, 4);
+    shape.attention = pick(i, 8, 3) == 0 ? PLM_ATTENTION_PLAIN : PLM_ATTENTION_FUSED;
+    shape.optimizer = pick(i, 9, 3) == 0 ? PLM_OPTIMIZER_SGD : PLM_OPTIMIZER_ADAMW;
+    if (shape.precision == PLM_DTYPE_BF16 && shape.micro_batch == shape.batch &&
+        pick(i, 10, 2) == 0) {
+        shape.gradient = PLM_DTYPE_BF16;
+        shape.update = PLM_UPDATE_EARLY;
+        shape.head_chunks = 1;
+    }
+    return shape;
+}
+
+static void forty_random_strategies_use_what_was_predicted(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < STRATEGIES; i++) {
+        small_shape shape = random_shape(i);
+        small_run run;
+        plm_step_result result;
+        plm_session_measure measure;
+        plm__device_limit(gpu, 0); /* the high water begins anew */
+        small_run_open_on(&run, &shape, gpu);
+        for (int64_t number = 0; number < 4; number++)
+            step(&run, &shape, number, &result);
+        assert_ok(plm_session_measure_memory(run.session, &measure));
+        assert_int_equal(measure.peak_bytes, run.summary.peak_bytes);
+        assert_true(measure.last_granule_written);
+        if (measure.driver_bytes > 0)
+            assert_true(measure.driver_bytes <= run.summary.peak_bytes);
+        small_run_close(&run);
+    }
+}
+
+static void the_predicted_bytes_suffice_and_one_granule_less_is_refused(void **state)
+{
+    (void)state;
+    small_run run;
+    plm_step_result result;
+    plm_error error;
+    small_run_open_on(&run, &usual, gpu);
+    size_t arena = run.summary.arena_bytes;
+    plm_session_destroy(run.session);
+    plm__device_limit(gpu, arena - PLM_GRANULE_BYTES);
+    run.session = NULL;
+    assert_int_equal(plm_session_create(run.plan, gpu, 1, &run.session), PLM_ERROR_DEVICE_MEMORY);
+    plm_error_get(&error);
+    assert_int_equal(error.oom.asked_bytes, arena);
+    assert_int_equal(error.oom.budget_bytes, arena - PLM_GRANULE_BYTES);
+    assert_int_equal(gpu->usage.live_bytes, 0);
+    plm__device_limit(gpu, arena);
+    assert_ok(plm_session_create(run.plan, gpu, 1, &run.session));
+    step(&run, &usual, 0, &result);
+    small_run_close(&run);
+    plm__device_limit(gpu, 0);
+}
+
+/* The parameters after five updates. */
+static void train_five(const small_shape *shape, small_values *values)
+{
+    small_run run;
+    plm_step_result result;
+    small_run_open_on(&run, shape, gpu);
+    for (int64_t number = 0; number < 5; number++)
+        step(&run, shape, number, &result);
+    small_values_read(&run, shape, PLM_PART_VALUE, values);
+    small_run_close(&run);
+}
+
+static void repeatable_runs_give_the_same_bits_and_making_again_changes_none(void **state)
+{
+    (void)state;
+    static small_values first, second;
+    static const plm_dtype types[] = {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_DTYPE_F16};
+    plm_device_be_deterministic(gpu, true);
+    for (int i = 0; i < 3; i++) {
+        small_shape shape = usual;
+        shape.precision = types[i];
+        train_five(&shape, &first);
+        train_five(&shape, &second);
+        assert_true(small_same_bits(&first, &second));
+        shape.recompute = "block";
+        train_five(&shape, &second);
+        assert_true(small_same_bits(&first, &second));
+    }
+    plm_device_be_deterministic(gpu, false);
+}
+
+static void a_gpu_that_is_not_there_is_refused(void **state)
+{
+    (void)state;
+    plm_device *none = NULL;
+    plm_error error;
+    assert_int_equal(plm_device_open("cuda:4000", 0, 0, &none), PLM_ERROR_UNSUPPORTED);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, "there is no GPU number 4000: the driver sees "));
+    assert_null(none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel_matches_the_reference),
+        cmocka_unit_test(kernels_of_a_repeatable_run_match_the_reference),
+        cmocka_unit_test(gradients_of_whole_models_agree_with_the_cpu),
+        cmocka_unit_test(twenty_steps_agree_with_the_cpu),
+        cmocka_unit_test(forty_random_strategies_use_what_was_predicted),
+        cmocka_unit_test(the_predicted_bytes_suffice_and_one_granule_less_is_refused),
+        cmocka_unit_test(repeatable_runs_give_the_same_bits_and_making_again_changes_none),
+        cmocka_unit_test(a_gpu_that_is_not_there_is_refused),
+    };
+    plm_status status = plm_device_open("cuda", 0, 0, &gpu);
+    if (status != PLM_OK) {
+        plm_error error;
+        plm_error_get(&error);
+        printf("skipped: %s\n", error.message);
+        return status == PLM_ERROR_UNSUPPORTED ? SKIPPED : 1;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    plm_device_destroy(gpu);
+    return failed;
+}
