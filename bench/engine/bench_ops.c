@@ -164,6 +164,7 @@ static timing time_op(bench *b, const bench_row *row, op_types types, size_t *mo
                                       .scale = 0.02f,
                                       .heads = (int32_t)row->n.H,
                                       .key_heads = (int32_t)key_heads_of(&row->n),
+                                      .columns = row->n.V,
                                       .causal = true,
                                       .accumulate = row->accumulate,
                                       .decay = true},

@@ -112,6 +112,15 @@ int32_t plm_blocks(const plm_graph *graph, int64_t count);
 plm_tensor plm_parameter(plm_graph *graph, const char *name, int32_t rank, const int64_t *shape,
                          plm_init init, bool decay);
 
+/*
+ * The same, but that its rows (the first dimension) are those of a vocabulary. A device whose
+ * products want aligned columns holds more rows, which are 0 and count nowhere: not in the loss,
+ * not in what is read, written and saved by name. For the table that makes the logits, and their
+ * bias.
+ */
+plm_tensor plm_parameter_padded(plm_graph *graph, const char *name, int32_t rank,
+                                const int64_t *shape, plm_init init, bool decay);
+
 /* The same by its full name, wherever it was made (a tied weight); it must exist. */
 plm_tensor plm_parameter_named(plm_graph *graph, const char *full_name);
 

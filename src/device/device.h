@@ -115,6 +115,10 @@ typedef struct plm_device_table {
     /* See plm_device_be_deterministic. NULL: the device always is. */
     void (*be_deterministic)(plm_device *device, bool wanted);
 
+    /* A table of tokens has a multiple of so many rows, which are columns of the logits: products
+     * of other widths are slow. 0 and 1: any number will do. */
+    int64_t row_multiple;
+
     /* Whether there are instructions that multiply matrices of this type. */
     bool (*has_dtype)(const plm_device *device, plm_dtype dtype);
 } plm_device_table;

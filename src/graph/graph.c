@@ -194,6 +194,7 @@ plm_status plm__graph_create(const plm_strategy *strategy, plm_graph **graph)
         return status;
     }
     made->strategy = *strategy;
+    made->row_multiple = 1;
     memset(made->flat_storage, -1, sizeof made->flat_storage);
     memset(made->loss, -1, sizeof made->loss);
     status = add_step_record(made);
@@ -286,9 +287,11 @@ static plm_status grow_group(const plm_graph *graph, plm_group group, int64_t el
     return plm__mul_bytes(*end, sizeof(float), &widest);
 }
 
-/* Appends the parameter's tensor at the end of its group, whose flat storages all grow by it. */
-static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape *shape,
-                                plm_init init, plm_group group, plm_tensor *tensor)
+/* Appends the parameter's tensor at the end of its group, whose flat storages all grow by it; of
+ * `shape`, the first rows of which are `real`. */
+static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape *real,
+                                const plm_shape *shape, plm_init init, plm_group group,
+                                plm_tensor *tensor)
 {
     PLM_TRY(need_flat_storage(graph, PLM_FLAT_PARAMETER, group));
     size_t bytes, end;
@@ -307,7 +310,7 @@ static plm_status add_parameter(plm_graph *graph, uint32_t name, const plm_shape
         graph->by_name.items[graph->by_name.count++] = 0;
     graph->by_name.items[name] = *tensor + 1;
     plm_parameter_info *parameter = &graph->parameters.items[graph->parameters.count++];
-    *parameter = (plm_parameter_info){.init = init, .group = group};
+    *parameter = (plm_parameter_info){.shape = *real, .init = init, .group = group};
     for (int flat = 0; flat < PLM_FLAT_COUNT; flat++)
         parameter->flat[flat] = flat == PLM_FLAT_PARAMETER ? *tensor : PLM_TENSOR_NONE;
     graph->group_elements[group] = end;
@@ -323,9 +326,22 @@ static plm_tensor find_parameter(const plm_graph *graph, uint32_t name)
     return name < graph->by_name.count ? graph->by_name.items[name] - 1 : PLM_TENSOR_NONE;
 }
 
-static plm_status parameter(plm_graph *graph, const char *name, const plm_shape *shape,
-                            plm_init init, bool decay, plm_tensor *tensor)
+/* *shape = `real` with its rows rounded up. */
+static plm_status pad_rows(const plm_shape *real, int64_t multiple, plm_shape *shape)
 {
+    size_t rows;
+    PLM_TRY(plm__round_up_bytes((size_t)real->dims[0], (size_t)multiple, &rows));
+    PLM_FAIL_IF(rows > INT64_MAX, PLM_ERROR_OVERFLOW,
+                "a parameter of %" PRId64 " rows is beyond what can be counted", real->dims[0]);
+    *shape = *real;
+    shape->dims[0] = (int64_t)rows;
+    return PLM_OK;
+}
+
+static plm_status parameter(plm_graph *graph, const char *name, const plm_shape *real,
+                            int64_t multiple, plm_init init, bool decay, plm_tensor *tensor)
+{
+    plm_shape shape;
     char full[256];
     const char *layer = plm__intern_text(&graph->names, graph->layer);
     int length = snprintf(full, sizeof full, "%s%s%s", layer, layer[0] ? "." : "", name);
@@ -333,6 +349,7 @@ static plm_status parameter(plm_graph *graph, const char *name, const plm_shape 
                 "wanted a parameter name of under 256 bytes, found '%.40s...'", name);
     uint32_t id;
     PLM_TRY(plm__intern_add(&graph->names, full, (size_t)length, &id));
+    PLM_TRY(pad_rows(real, multiple, &shape));
     plm_tensor found = find_parameter(graph, id);
     /* The first micro-batch writes every gradient, and the update is built over what it has. */
     const plm_op_range *first = &graph->programs[PLM_PROGRAM_FIRST];
@@ -342,13 +359,17 @@ static plm_status parameter(plm_graph *graph, const char *name, const plm_shape 
                 "parameter '%s' is made in %s; wanted every parameter in %s, which is trained",
                 full, plm_program_text(graph->program), plm_program_text(PLM_PROGRAM_FIRST));
     if (found == PLM_TENSOR_NONE)
-        return add_parameter(graph, id, shape, init, decay ? PLM_GROUP_DECAY : PLM_GROUP_NO_DECAY,
-                             tensor);
-    const plm_shape *had = &plm__graph_tensor(graph, found)->shape;
+        return add_parameter(graph, id, real, &shape, init,
+                             decay ? PLM_GROUP_DECAY : PLM_GROUP_NO_DECAY, tensor);
+    const plm_shape *had = &graph->parameters.items[graph->parameter_of.items[found]].shape;
     char wanted_text[PLM_SHAPE_TEXT], had_text[PLM_SHAPE_TEXT];
-    PLM_FAIL_IF(memcmp(had, shape, sizeof *shape) != 0, PLM_ERROR_ARGUMENT,
+    PLM_FAIL_IF(memcmp(had, real, sizeof *real) != 0, PLM_ERROR_ARGUMENT,
                 "parameter '%s' wanted as %s, but it was made as %s", full,
-                plm__shape_format(shape, wanted_text), plm__shape_format(had, had_text));
+                plm__shape_format(real, wanted_text), plm__shape_format(had, had_text));
+    PLM_FAIL_IF(plm__graph_tensor(graph, found)->shape.dims[0] != shape.dims[0], PLM_ERROR_ARGUMENT,
+                "parameter '%s' is asked for both with padding and without; wanted the same at "
+                "every call",
+                full);
     *tensor = found;
     return PLM_OK;
 }
@@ -367,16 +388,28 @@ static plm_status take_shape(plm_dtype dtype, int32_t rank, const int64_t *dims,
     return PLM_OK;
 }
 
-plm_tensor plm_parameter(plm_graph *graph, const char *name, int32_t rank, const int64_t *dims,
-                         plm_init init, bool decay)
+static plm_tensor make_parameter(plm_graph *graph, const char *name, int32_t rank,
+                                 const int64_t *dims, int64_t multiple, plm_init init, bool decay)
 {
     plm_shape shape;
     plm_tensor tensor = PLM_TENSOR_NONE;
     if (!plm__graph_check(graph, PLM_OK) ||
         !plm__graph_check(graph, take_shape(graph->strategy.precision, rank, dims, &shape)) ||
-        !plm__graph_check(graph, parameter(graph, name, &shape, init, decay, &tensor)))
+        !plm__graph_check(graph, parameter(graph, name, &shape, multiple, init, decay, &tensor)))
         return PLM_TENSOR_NONE;
     return tensor;
+}
+
+plm_tensor plm_parameter(plm_graph *graph, const char *name, int32_t rank, const int64_t *dims,
+                         plm_init init, bool decay)
+{
+    return make_parameter(graph, name, rank, dims, 1, init, decay);
+}
+
+plm_tensor plm_parameter_padded(plm_graph *graph, const char *name, int32_t rank,
+                                const int64_t *dims, plm_init init, bool decay)
+{
+    return make_parameter(graph, name, rank, dims, graph->row_multiple, init, decay);
 }
 
 plm_tensor plm_parameter_named(plm_graph *graph, const char *full_name)
@@ -457,6 +490,19 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
     graph->tensors.items[made].layer = base.layer;
     parameter_info->flat[flat] = made;
     return made;
+}
+
+int64_t plm__graph_real_columns(const plm_graph *graph, plm_tensor tensor)
+{
+    const plm_tensor_info *info = plm__graph_tensor(graph, tensor);
+    const int64_t columns = info->shape.dims[info->shape.rank - 1];
+    while (info->shape.dims[info->shape.rank - 1] == columns && info->producer >= 0) {
+        const plm_op *op = &graph->ops.items[info->producer];
+        if (plm__op_class(op) == PLM_CLASS_PRODUCT)
+            return graph->parameters.items[graph->parameter_of.items[op->in[1]]].shape.dims[0];
+        info = plm__graph_tensor(graph, op->in[0]);
+    }
+    return columns;
 }
 
 plm_tensor plm__graph_flat_part(plm_graph *graph, plm_flat flat, plm_group group, size_t begin,

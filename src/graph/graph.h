@@ -84,6 +84,7 @@ typedef struct plm_op {
  * gradient is of call scope, and not flat, where updates are early. */
 typedef struct plm_parameter_info {
     plm_tensor flat[PLM_FLAT_COUNT];
+    plm_shape shape; /* as the network asked for it: the tensors may have rows of padding behind */
     plm_init init;
     plm_group group;
     uint32_t gradient_in; /* bit p: program p has written its gradient */
@@ -95,6 +96,7 @@ typedef struct plm_op_range {
 
 struct plm_graph {
     plm_strategy strategy;
+    int64_t row_multiple; /* of plm_parameter_padded, at least 1: the device's */
     PLM_ARRAY(plm_storage) storages;
     PLM_ARRAY(plm_tensor_info) tensors;
     PLM_ARRAY(plm_op) ops;
@@ -169,6 +171,10 @@ void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout
 /* The tensor of this kind that belongs to a parameter, made at the first call: a view of its
  * group's flat storage. */
 plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor parameter, plm_flat flat);
+
+/* The columns of a result that are not padding: those of the product that it comes from, as long as
+ * its width stays the same. */
+int64_t plm__graph_real_columns(const plm_graph *graph, plm_tensor tensor);
 
 /* The bytes of a tensor that lies flat, to where the next one begins: more than its granules where
  * narrower ones lie at the same elements. */

@@ -83,6 +83,7 @@ typedef struct plm_op_attr {
     float scale;       /* INIT_*: deviation or value */
     int32_t heads;     /* ATTENTION*: of queries */
     int32_t key_heads; /* ATTENTION*: of keys and values, a divisor of heads */
+    int64_t columns;   /* CROSS_ENTROPY*: of the logits that are real; those behind are padding */
     uint32_t site;     /* key of the random numbers, kept by every clone of the operation */
     bool causal;       /* ATTENTION* */
     bool accumulate;   /* effects that sum: add to what is there */

@@ -20,8 +20,13 @@ plm_tensor plm_cross_entropy(plm_graph *graph, plm_tensor logits, plm_tensor tar
                                          plm_program_text(graph->program)));
         return PLM_TENSOR_NONE;
     }
+    if (!plm__graph_check(graph, PLM_OK))
+        return PLM_TENSOR_NONE;
+    plm_op_attr attr = {0};
+    if (logits > PLM_TENSOR_STEP && logits < graph->tensors.count)
+        attr.columns = plm__graph_real_columns(graph, logits);
     plm_tensor losses =
-        plm__op_append(graph, PLM_OP_CROSS_ENTROPY, NULL, (plm_tensor[]){logits, targets}, NULL);
+        plm__op_append(graph, PLM_OP_CROSS_ENTROPY, &attr, (plm_tensor[]){logits, targets}, NULL);
     plm__op_append(graph, PLM_OP_LOSS_SUM, NULL, &losses, NULL);
     graph->loss[graph->program] = losses;
     return losses;

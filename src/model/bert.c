@@ -39,7 +39,8 @@ static plm_tensor head(plm_graph *g, const plm_model *m, plm_tensor x, plm_tenso
 {
     x = plm__layer_linear(g, "dense", x, m->width, m->width, PLM_LAYER_DEVIATION);
     x = plm__layer_norm(g, "ln", plm_gelu_exact(g, x), m->width, EPSILON);
-    plm_tensor bias = plm__layer_vector(g, "decoder", "bias", m->vocab, 0);
+    plm_tensor bias =
+        plm_parameter_padded(g, "decoder.bias", 1, &m->vocab, plm_init_constant(0), false);
     return plm_name(g, plm_linear(g, x, table, bias), "logits");
 }
 

@@ -64,7 +64,8 @@ plm_tensor plm__layer_linear(plm_graph *g, const char *name, plm_tensor x, int64
 plm_tensor plm__layer_embedding(plm_graph *g, const plm_model *m, plm_tensor tokens,
                                 plm_tensor *table)
 {
-    *table = plm__layer_weight(g, "token.weight", m->vocab, m->width, PLM_LAYER_DEVIATION);
+    *table = plm_parameter_padded(g, "token.weight", 2, (int64_t[]){m->vocab, m->width},
+                                  plm_init_normal(PLM_LAYER_DEVIATION), true);
     plm_tensor positions =
         plm__layer_weight(g, "position.weight", m->context, m->width, PLM_LAYER_DEVIATION);
     return plm_position(g, plm_embedding(g, tokens, *table), positions);

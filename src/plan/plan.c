@@ -178,9 +178,7 @@ static plm_status add_up(plm_plan *plan, plm_device *device)
 {
     plm_plan_summary *summary = &plan->summary;
     for (int64_t i = 0; i < plan->graph->parameters.count; i++) {
-        plm_tensor parameter = plan->graph->parameters.items[i].flat[PLM_FLAT_PARAMETER];
-        summary->parameter_count +=
-            plm__shape_elements(&plm__graph_tensor(plan->graph, parameter)->shape);
+        summary->parameter_count += plm__shape_elements(&plan->graph->parameters.items[i].shape);
     }
     summary->overhead_bytes = device->table->overhead_bytes(device);
     PLM_TRY(
@@ -215,6 +213,8 @@ static plm_status sketch(const plm_job *job, const plm_strategy *strategy, plm_d
     plan->summary.optimizer = job->optimizer;
     PLM_TRY(plm__graph_create(strategy, &plan->graph));
     plan->graph->blocks_most = blocks_most;
+    if (device->table->row_multiple > 1)
+        plan->graph->row_multiple = device->table->row_multiple;
     PLM_TRY(build_programs(plan->graph, job));
     if (!plan->graph->cuts_mlps) /* every MLP is kept, and nothing was cut */
         plan->summary.strategy.mlp_chunks = 1;

@@ -49,7 +49,7 @@ struct plm_session {
     bound_input types[PLM_PROGRAM_COUNT]; /* of networks that have them */
     plm_tensor logits;                    /* output of GENERATE, PLM_TENSOR_NONE without one */
     int64_t token_limit;        /* ids must be smaller: rows of the smallest table looked up */
-    int64_t target_limit;       /* targets must be smaller: width of the logits */
+    int64_t target_limit;       /* targets must be smaller: width of the logits without padding */
     int64_t type_limit;         /* types must be smaller */
     const int32_t *given_types; /* of the window, borrowed; NULL: all 0 */
     int32_t *padding;       /* a host copy [micro_batch, T] of each input that must be filled up */
@@ -135,7 +135,7 @@ static void limit_ids(plm_session *session, const plm_op *op)
     const plm_graph *graph = session->plan->graph;
     const char *name = plm__intern_text(&graph->names, plm__graph_tensor(graph, op->in[0])->name);
     int64_t *limit = strcmp(name, "types") == 0 ? &session->type_limit : &session->token_limit;
-    int64_t rows = plm__graph_tensor(graph, op->in[1])->shape.dims[0];
+    int64_t rows = graph->parameters.items[graph->parameter_of.items[op->in[1]]].shape.dims[0];
     if (rows < *limit)
         *limit = rows;
 }
@@ -149,9 +149,8 @@ static void find_limits(plm_session *session)
         if (op->kind == PLM_OP_EMBEDDING) {
             limit_ids(session, op);
         } else if (op->kind == PLM_OP_CROSS_ENTROPY) {
-            const plm_shape *logits = &plm__graph_tensor(graph, op->in[0])->shape;
-            if (logits->dims[logits->rank - 1] < session->target_limit)
-                session->target_limit = logits->dims[logits->rank - 1];
+            if (op->attr.columns < session->target_limit)
+                session->target_limit = op->attr.columns;
         }
     }
 }
@@ -556,9 +555,9 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     PLM_FAIL_IF(count < 1 || count > length, PLM_ERROR_ARGUMENT,
                 "wanted 1 to %" PRId64 " tokens, found %" PRId64, length, count);
     const plm_tensor_info *info = plm__graph_tensor(session->plan->graph, session->logits);
-    PLM_FAIL_IF(plm__shape_elements(&info->shape) != vocab, PLM_ERROR_ARGUMENT,
-                "wanted room for %" PRId64 " logits, found %" PRId64,
-                plm__shape_elements(&info->shape), vocab);
+    int64_t columns = plm__graph_real_columns(session->plan->graph, session->logits);
+    PLM_FAIL_IF(columns != vocab, PLM_ERROR_ARGUMENT,
+                "wanted room for %" PRId64 " logits, found %" PRId64, columns, vocab);
     PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
     memset(session->padding, 0, (size_t)length * sizeof *tokens);
     memcpy(session->padding, tokens, (size_t)count * sizeof *tokens);
@@ -587,11 +586,11 @@ const char *plm__session_parameter(const plm_session *session, int64_t index, in
                                    const int64_t **shape)
 {
     const plm_graph *graph = session->plan->graph;
-    const plm_tensor_info *info =
-        plm__graph_tensor(graph, graph->parameters.items[index].flat[PLM_FLAT_PARAMETER]);
-    *rank = info->shape.rank;
-    *shape = info->shape.dims;
-    return plm__intern_text(&graph->names, info->name);
+    const plm_parameter_info *parameter = &graph->parameters.items[index];
+    *rank = parameter->shape.rank;
+    *shape = parameter->shape.dims;
+    return plm__intern_text(&graph->names,
+                            plm__graph_tensor(graph, parameter->flat[PLM_FLAT_PARAMETER])->name);
 }
 
 /* The tensor of a part, PLM_TENSOR_NONE when the plan does not hold it. */
@@ -683,7 +682,7 @@ static plm_status find_part(const plm_session *session, const char *name, plm_pa
             strcmp(plm__intern_text(&graph->names, plm__graph_tensor(graph, tensor)->name), name) !=
                 0)
             continue;
-        int64_t elements = plm__shape_elements(&plm__graph_tensor(graph, tensor)->shape);
+        int64_t elements = plm__shape_elements(&graph->parameters.items[i].shape);
         PLM_FAIL_IF(elements != count, PLM_ERROR_ARGUMENT,
                     "parameter '%s' has %" PRId64 " elements, not %" PRId64, name, elements, count);
         *index = i;

@@ -19,7 +19,7 @@ int64_t plm__session_parameter_count(const plm_session *session);
 /* Ids of tokens and targets that are smaller than this are in the model's tables. */
 int64_t plm__session_id_limit(const plm_session *session);
 
-/* The full name of a parameter, its rank and shape; borrowed from the plan. */
+/* The full name of a parameter, its rank and shape without padding; borrowed from the plan. */
 const char *plm__session_parameter(const plm_session *session, int64_t index, int32_t *rank,
                                    const int64_t **shape);
 

@@ -215,7 +215,7 @@ static inline void ref_cross_entropy(reference *r)
     for (int64_t i = 0; i < r->n.B * r->n.T; i++) {
         const double *x = r->in[0] + i * r->n.V;
         double sum = 0;
-        for (int64_t v = 0; v < r->n.V; v++)
+        for (int64_t v = 0; v < r->attr.columns; v++)
             sum += exp(x[v]);
         r->out[1][i] = log(sum);
         r->out[0][i] = r->ids[1][i] < 0 ? 0 : log(sum) - x[r->ids[1][i]];
@@ -395,7 +395,8 @@ static inline void ref_cross_entropy_grad(reference *r)
             double p = exp(r->in[0][i * r->n.V + v] - r->in[2][i]);
             double grad =
                 (double)(r->step.loss_scale * r->step.inverse_count) * (p - (r->ids[1][i] == v));
-            r->out[0][i * r->n.V + v] = r->ids[1][i] < 0 ? 0 : grad;
+            bool counts = r->ids[1][i] >= 0 && v < r->attr.columns;
+            r->out[0][i * r->n.V + v] = counts ? grad : 0;
         }
 }
 

@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "device/device.h"
 #include "model/family.h"
 #include "plimsoll/session.h"
 
@@ -26,6 +27,7 @@ typedef struct small_shape {
     int64_t head_chunks;           /* 0: 1 */
     int64_t mlp_chunks;            /* 0: 1 */
     int32_t threads;               /* 0: one */
+    int64_t row_multiple;          /* of the device; 0: the CPU's own */
     plm_dtype precision, gradient; /* 0: fp32 */
     plm_update_time update;
     uint64_t seed;
@@ -37,6 +39,7 @@ typedef struct small_run {
     plm_job job;
     plm_strategy strategy;
     plm_device *device;
+    plm_device_table table; /* the device's, with another multiple of rows */
     plm_plan *plan;
     plm_session *session;
     plm_plan_summary summary;
@@ -72,21 +75,30 @@ static inline void small_run_describe(small_run *run, const small_shape *shape)
     run->strategy.mlp_chunks = shape->mlp_chunks ? shape->mlp_chunks : 1;
 }
 
-/* On a device that the caller keeps. */
-static inline void small_run_open_on(small_run *run, const small_shape *shape, plm_device *device)
+/* Plans and begins what `run` describes. */
+static inline void small_run_begin(small_run *run, const small_shape *shape, plm_device *device)
 {
-    small_run_describe(run, shape);
     assert_ok(plm_plan_create(&run->job, &run->strategy, device, &run->plan));
     assert_ok(plm_session_create(run->plan, device, shape->seed, &run->session));
     run->summary = plm_plan_summarize(run->plan);
 }
 
+/* On a device that the caller keeps. */
+static inline void small_run_open_on(small_run *run, const small_shape *shape, plm_device *device)
+{
+    small_run_describe(run, shape);
+    small_run_begin(run, shape, device);
+}
+
 static inline void small_run_open(small_run *run, const small_shape *shape)
 {
-    plm_device *device = NULL;
-    assert_ok(plm_device_open("cpu", shape->threads ? shape->threads : 1, 0, &device));
-    small_run_open_on(run, shape, device);
-    run->device = device;
+    small_run_describe(run, shape);
+    assert_ok(plm_device_open("cpu", shape->threads ? shape->threads : 1, 0, &run->device));
+    run->table = *run->device->table;
+    run->table.row_multiple = shape->row_multiple;
+    if (shape->row_multiple)
+        run->device->table = &run->table;
+    small_run_begin(run, shape, run->device);
 }
 
 static inline void small_run_close(small_run *run)

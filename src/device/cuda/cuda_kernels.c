@@ -380,7 +380,7 @@ static plm_status plm__cuda_launch_cross_entropy(plm_cuda *cuda, const plm_launc
     int64_t width = width_of(logits);
     return run(cuda, typed(K_cross_entropy, logits->dtype), a_block_each(rows_of(logits), 512),
                GIVEN((void *)&logits->data, (void *)&l->in[1].data, (void *)&l->out[0].data,
-                     (void *)&l->out[1].data, &width));
+                     (void *)&l->out[1].data, &width, (void *)&l->attr.columns));
 }
 
 static plm_status plm__cuda_launch_cross_entropy_grad(plm_cuda *cuda, const plm_launch *l)
@@ -389,7 +389,7 @@ static plm_status plm__cuda_launch_cross_entropy_grad(plm_cuda *cuda, const plm_
     int64_t width = width_of(logits);
     return run(cuda, typed(K_cross_entropy_grad, logits->dtype), a_block_each(rows_of(logits), 512),
                GIVEN((void *)&logits->data, (void *)&l->in[1].data, (void *)&l->in[2].data,
-                     (void *)&l->out[0].data, &width, (void *)&l->step));
+                     (void *)&l->out[0].data, &width, (void *)&l->attr.columns, (void *)&l->step));
 }
 
 static plm_status plm__cuda_launch_loss_sum(plm_cuda *cuda, const plm_launch *l)

@@ -11,8 +11,9 @@
 #include "device/device.h"
 
 enum {
-    PLM_CUDA_SORT_TILE = 4096, /* ids that a block of threads sorts by one digit */
-    PLM_CUDA_SORT_DIGITS = 256 /* values of a digit of 8 bits */
+    PLM_CUDA_ROW_MULTIPLE = 64, /* device.h's row_multiple: rows of whole cache lines in 16 bits */
+    PLM_CUDA_SORT_TILE = 4096,  /* ids that a block of threads sorts by one digit */
+    PLM_CUDA_SORT_DIGITS = 256  /* values of a digit of 8 bits */
 };
 
 /* Into how many parts the sums over `rows` rows are cut, each summed by a block of threads. */

@@ -82,13 +82,14 @@ void KERNEL(cross_entropy)(const plm_launch *launch, int threads)
     const int32_t *targets = launch->in[1].data;                   /* [R], negative: not counted */
     float *loss = launch->out[0].data, *lse = launch->out[1].data; /* [R] */
     int64_t rows = plm__operand_rows(logits), width = plm__operand_width(logits);
+    int64_t columns = launch->attr.columns;
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
-        PLM_ASSERT(targets[r] < width);
+        PLM_ASSERT(targets[r] < columns);
         const float *row =
-            plm__values(logits, r * width, width, plm__thread_room(launch, width, 0));
-        float top = plm__row_max(row, width);
-        lse[r] = top + logf(sum_of_exponentials(row, top, width));
+            plm__values(logits, r * width, columns, plm__thread_room(launch, width, 0));
+        float top = plm__row_max(row, columns);
+        lse[r] = top + logf(sum_of_exponentials(row, top, columns));
         loss[r] = targets[r] < 0 ? 0.0f : lse[r] - row[targets[r]];
     }
 }
@@ -113,13 +114,15 @@ void KERNEL(cross_entropy_grad)(const plm_launch *launch, int threads)
     const int32_t *targets = launch->in[1].data;                            /* [R] */
     const float *lse = launch->in[2].data;                                  /* [R] */
     float scale = launch->step->loss_scale * launch->step->inverse_count;
+    int64_t columns = launch->attr.columns;
     int64_t rows = plm__operand_rows(logits), width = plm__operand_width(logits);
 #pragma omp parallel for num_threads(threads) if (rows * width > PLM_SERIAL_COUNT)
     for (int64_t r = 0; r < rows; r++) {
         float *room = plm__thread_room(launch, width, 0),
               *to = plm__place(dlogits, r * width, room);
-        cross_entropy_grad_row(plm__values(logits, r * width, width, room), targets[r], lse[r],
-                               scale, to, width);
+        cross_entropy_grad_row(plm__values(logits, r * width, columns, room), targets[r], lse[r],
+                               scale, to, columns);
+        memset(to + columns, 0, (size_t)(width - columns) * sizeof *to);
         plm__put(dlogits, r * width, width, to);
     }
 }

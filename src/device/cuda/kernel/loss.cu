@@ -3,17 +3,17 @@
 #include "graph/step_record.h"
 #include "device/cuda/kernel/values.cuh"
 
-/* lse = log sum exp of the row, loss = lse - logits[target], 0 where target < 0
+/* lse = log sum exp of the row's first `columns`, loss = lse - logits[target], 0 where target < 0
    logits [R,V], targets [R] -> loss, lse [R]. The sum is kept beside a running maximum. */
 template <typename T>
 __device__ static void cross_entropy(const T *logits, const int32_t *targets, float *loss,
-                                     float *lse, int64_t width)
+                                     float *lse, int64_t width, int64_t columns)
 {
     __shared__ float room[32];
     int64_t row = blockIdx.x;
     logits += row * width;
     float most = -INFINITY, sum = 0.0f;
-    for (int64_t v = threadIdx.x; v < width; v += blockDim.x) {
+    for (int64_t v = threadIdx.x; v < columns; v += blockDim.x) {
         float value = get(logits[v]);
         if (value > most) {
             sum *= expf(most - value);
@@ -30,11 +30,12 @@ __device__ static void cross_entropy(const T *logits, const int32_t *targets, fl
     loss[row] = targets[row] < 0 ? 0.0f : result - get(logits[targets[row]]);
 }
 
-/* dlogits = loss_scale inverse_count (softmax(logits) - onehot(target)), 0 where target < 0
-   logits [R,V], targets [R], lse [R] -> [R,V], in place too */
+/* dlogits = loss_scale inverse_count (softmax(logits) - onehot(target)), 0 where target < 0 and
+   from `columns` on    logits [R,V], targets [R], lse [R] -> [R,V], in place too */
 template <typename T>
 __device__ static void cross_entropy_grad(const T *logits, const int32_t *targets, const float *lse,
-                                          T *dlogits, int64_t width, const plm_step_record *step)
+                                          T *dlogits, int64_t width, int64_t columns,
+                                          const plm_step_record *step)
 {
     int64_t row = blockIdx.x;
     int32_t target = targets[row];
@@ -42,7 +43,8 @@ __device__ static void cross_entropy_grad(const T *logits, const int32_t *target
     logits += row * width;
     dlogits += row * width;
     for (int64_t v = threadIdx.x; v < width; v += blockDim.x) {
-        float probability = target < 0 ? 0.0f : expf(get(logits[v]) - sum);
+        bool counts = target >= 0 && v < columns;
+        float probability = counts ? expf(get(logits[v]) - sum) : 0.0f;
         dlogits[v] = put<T>(scale * (probability - (v == target ? 1.0f : 0.0f)));
     }
 }
@@ -59,9 +61,11 @@ extern "C" __global__ void loss_sum(const float *losses, int64_t rows, plm_step_
         step->loss_sum += sum;
 }
 
-#define LOSS(T) (const T *logits, const int32_t *targets, float *loss, float *lse, int64_t width)
+#define LOSS(T)                                                                                    \
+    (const T *logits, const int32_t *targets, float *loss, float *lse, int64_t width,              \
+     int64_t columns)
 #define LOSS_GRAD(T)                                                                               \
     (const T *logits, const int32_t *targets, const float *lse, T *dlogits, int64_t width,         \
-     const plm_step_record *step)
-TYPED(cross_entropy, LOSS, (logits, targets, loss, lse, width))
-TYPED(cross_entropy_grad, LOSS_GRAD, (logits, targets, lse, dlogits, width, step))
+     int64_t columns, const plm_step_record *step)
+TYPED(cross_entropy, LOSS, (logits, targets, loss, lse, width, columns))
+TYPED(cross_entropy_grad, LOSS_GRAD, (logits, targets, lse, dlogits, width, columns, step))
