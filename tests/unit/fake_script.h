@@ -7,9 +7,9 @@
  *
  * It allocates N GiB (4) and reserves half a GiB more; rank R reserves R GiB more still. Modes:
  * fail (with an error), sizes (was asked for a size with a long name), t4fails (on that device),
- * silent (leaves nothing), dies (with status 7), garbage (leaves no JSON), r0fails (rank 0 ends with
- * an error), write (over the file `old`), pipe (in the place of the log), hang (for ever), hangs64
- * (with a batch of 64), cudnn (takes the larger context).
+ * silent (leaves nothing), dies (with status 7), garbage (leaves no JSON), r0fails (rank 0 ends
+ * with an error), write (over the file `old`), pipe (in the place of the log), hang (for ever),
+ * hangs64 (with a batch of 64), cudnn (takes the larger context).
  */
 #ifndef PLM_TEST_FAKE_SCRIPT_H
 #define PLM_TEST_FAKE_SCRIPT_H
