@@ -12,6 +12,8 @@
 #ifndef PLM_BASE_ARRAY_H
 #define PLM_BASE_ARRAY_H
 
+#include <stdlib.h>
+
 #include "base/host.h"
 
 #define PLM_ARRAY(type)                                                                            \
@@ -30,6 +32,13 @@
     (PLM_ARRAY_RESERVE(array, (array)->count + 1) != PLM_OK                                        \
          ? PLM_ERROR_HOST_MEMORY                                                                   \
          : ((array)->items[(array)->count++] = __VA_ARGS__, PLM_OK))
+
+/* Sorts the items as qsort does; `order` compares two of them. */
+#define PLM_ARRAY_SORT(array, order)                                                               \
+    do {                                                                                           \
+        if ((array)->count > 0)                                                                    \
+            qsort((array)->items, (size_t)(array)->count, sizeof *(array)->items, (order));        \
+    } while (0)
 
 #define PLM_ARRAY_FREE(array)                                                                      \
     do {                                                                                           \

@@ -11,7 +11,6 @@
  *     plm_json_writer writer = {0};
  *     plm__json_begin_object(&writer, NULL);
  *     plm__json_int(&writer, "peak_bytes", 4096);
- *     plm__json_end(&writer);
  *     char *line = NULL;
  *     PLM_TRY(plm__json_finish(&writer, &line));   (free it with plm__host_free)
  */
@@ -46,8 +45,8 @@ void plm__json_text(plm_json_writer *writer, const char *key, const char *value)
 void plm__json_value(plm_json_writer *writer, const char *key, json_t *value);
 
 /*
- * *line becomes the compact text of the root, NUL-ended, one line, owned by the caller; the writer
- * is emptied either way. PLM_ERROR_HOST_MEMORY.
+ * Ends what is open. *line becomes the compact text of the root, NUL-ended, one line, owned by the
+ * caller; the writer is emptied either way. PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm__json_finish(plm_json_writer *writer, char **line);
 

@@ -56,6 +56,11 @@ void plm__bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF
             goto done;                                                                             \
     } while (0)
 
+/* For functions that make something: *result = made, or after a failure `destroy` ends what was
+ * made. Evaluates to the status. */
+#define PLM_HAND_OVER(status, made, destroy, result)                                               \
+    ((status) == PLM_OK ? (void)(*(result) = (made)) : (destroy)(made), (status))
+
 /* PLM_BUG_IF: an invariant of ours, always checked. PLM_ASSERT: the caller's contract, debug
  * builds. */
 #define PLM_BUG_IF(condition, ...)                                                                 \

@@ -160,6 +160,20 @@ static void json_is_written_on_one_line(void **state)
     plm__host_free(line);
 }
 
+static void objects_and_arrays_that_are_open_at_the_finish_are_ended(void **state)
+{
+    (void)state;
+    plm_json_writer writer = {0};
+    char *line = NULL;
+    plm__json_begin_object(&writer, NULL);
+    plm__json_begin_array(&writer, "live");
+    plm__json_begin_object(&writer, NULL);
+    plm__json_int(&writer, "blocks", 2);
+    assert_ok(plm__json_finish(&writer, &line));
+    assert_string_equal(line, "{\"live\":[{\"blocks\":2}]}");
+    plm__host_free(line);
+}
+
 static void json_writing_survives_the_failure_of_every_allocation(void **state)
 {
     (void)state;
@@ -480,6 +494,7 @@ int main(void)
         cmocka_unit_test(philox_gives_the_published_numbers),
         cmocka_unit_test(a_text_sticks_to_its_first_failure),
         cmocka_unit_test(json_is_written_on_one_line),
+        cmocka_unit_test(objects_and_arrays_that_are_open_at_the_finish_are_ended),
         cmocka_unit_test(a_text_or_key_that_is_no_utf8_is_written_with_u_fffd),
         cmocka_unit_test(utf8_is_the_shortest_forms_up_to_10ffff_without_surrogates),
         cmocka_unit_test(json_writing_survives_the_failure_of_every_allocation),
