@@ -37,16 +37,7 @@ void plm__unmapped_remove(plm__shelf *shelf, plm__block *block)
 
 size_t plm__caching_page_bytes(const plm_pool *pool, bool is_small)
 {
-    const plm_pool_settings *settings = &pool->settings;
-    if (is_small)
-        return PLM_POOL_PAGE_BYTES;
-    return settings->expandable_page_bytes ? settings->expandable_page_bytes
-                                           : settings->large_segment_bytes;
-}
-
-static size_t round_up(size_t bytes, size_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
+    return plm__pool_page_bytes(&pool->settings, is_small);
 }
 
 static bool is_open(const plm__block *block)
@@ -71,7 +62,7 @@ static plm_status open_segment(plm__caching *caching, plm__shelf *shelf, size_t 
 {
     plm_pool *pool = &caching->pool;
     size_t total = pool->source->total_bytes, page = plm__caching_page_bytes(pool, shelf->is_small);
-    size_t reserved = round_up(total + total / 8, page);
+    size_t reserved = plm__pool_whole_pages(total + total / 8, page);
     plm__segment *segment;
     PLM_FAIL_IF(wanted > reserved, PLM_ERROR_DEVICE_MEMORY,
                 "wanted %zu bytes of an expandable segment of %zu", wanted, reserved);
@@ -111,7 +102,7 @@ static plm_status map_front(plm__caching *caching, plm__block *unmapped, size_t 
     plm_pool *pool = &caching->pool;
     plm__segment *segment = unmapped->segment;
     plm__shelf *shelf = segment->shelf;
-    size_t mapped = round_up(bytes, segment->page_bytes);
+    size_t mapped = plm__pool_whole_pages(bytes, segment->page_bytes);
     uint64_t address = unmapped->address;
     PLM_TRY(plm__source_commit(pool->source, address, mapped));
     plm__unmapped_remove(shelf, unmapped);
@@ -177,7 +168,7 @@ plm_status plm__caching_shrink(plm__caching *caching, plm__block *block)
     plm__segment *segment = block->segment;
     plm__shelf *shelf = segment->shelf;
     size_t start = (size_t)(block->address - segment->address);
-    size_t first = round_up(start, segment->page_bytes);
+    size_t first = plm__pool_whole_pages(start, segment->page_bytes);
     size_t end = (start + block->bytes) / segment->page_bytes * segment->page_bytes;
     if (first >= end)
         return PLM_OK;

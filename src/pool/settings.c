@@ -84,3 +84,11 @@ size_t plm__pool_segment_bytes(const plm_pool_settings *settings, size_t rounded
         return settings->large_segment_bytes;
     return (rounded + PLM_POOL_PAGE_BYTES - 1) & ~(PLM_POOL_PAGE_BYTES - 1);
 }
+
+size_t plm__pool_page_bytes(const plm_pool_settings *settings, bool is_small)
+{
+    if (is_small)
+        return PLM_POOL_PAGE_BYTES;
+    return settings->expandable_page_bytes ? settings->expandable_page_bytes
+                                           : settings->large_segment_bytes;
+}

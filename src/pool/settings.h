@@ -55,4 +55,13 @@ size_t plm__pool_round_bytes(const plm_pool_settings *settings, size_t bytes);
 /* The segment that a block of `rounded` bytes is cut from when none is cached. */
 size_t plm__pool_segment_bytes(const plm_pool_settings *settings, size_t rounded);
 
+/* The page of an expandable segment of the small pool, or of the large one. */
+size_t plm__pool_page_bytes(const plm_pool_settings *settings, bool is_small);
+
+/* `bytes` up to whole pages. */
+static inline size_t plm__pool_whole_pages(size_t bytes, size_t page_bytes)
+{
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
 #endif

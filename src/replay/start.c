@@ -106,9 +106,7 @@ static plm_status find_held(start_work *work, int64_t block_count)
         if (work->events[i].kind == PLM_EVENT_BLOCK_ALLOC && work->events[i].bytes_asked > 0 &&
             work->events[i].bytes_asked < PLM_POOL_LARGEST_BYTES)
             PLM_TRY(PLM_ARRAY_PUSH(&work->start->held, work->events[i]));
-    if (work->start->held.count > 0)
-        qsort(work->start->held.items, (size_t)work->start->held.count,
-              sizeof *work->start->held.items, by_address);
+    PLM_ARRAY_SORT(&work->start->held, by_address);
     return PLM_OK;
 }
 
@@ -186,15 +184,6 @@ static plm_status find_plain(start_work *work)
 
 /* ---- expandable segments ---- */
 
-static size_t page_bytes(const start_work *work, bool is_small)
-{
-    const plm_pool_settings *settings = work->settings;
-    if (is_small)
-        return PLM_POOL_PAGE_BYTES;
-    return settings->expandable_page_bytes ? settings->expandable_page_bytes
-                                           : settings->large_segment_bytes;
-}
-
 static bool shares_reservation(const start_range *a, const start_range *b)
 {
     return a->is_expandable && b->is_expandable && a->queue == b->queue && a->pool == b->pool &&
@@ -243,7 +232,8 @@ static int64_t group_of(const start_work *work, uint64_t address, size_t bytes, 
     int64_t found = -1;
     for (int64_t i = 0; i < work->groups.count; i++) {
         const start_range *group = &work->groups.items[i];
-        if (group->queue != queue || (!group->is_small && bytes % page_bytes(work, false) != 0))
+        if (group->queue != queue ||
+            (!group->is_small && bytes % plm__pool_page_bytes(work->settings, false) != 0))
             continue;
         if (address <= group->address + group->bytes && group->address <= address + bytes)
             return i;
@@ -257,8 +247,9 @@ static start_range expandable_range(start_work *work, uint64_t address, size_t b
                                     uint16_t queue)
 {
     int64_t group = group_of(work, address, bytes, queue);
-    start_range range = {
-        .queue = queue, .is_small = bytes % page_bytes(work, false) != 0, .is_expandable = true};
+    start_range range = {.queue = queue,
+                         .is_small = bytes % plm__pool_page_bytes(work->settings, false) != 0,
+                         .is_expandable = true};
     if (group >= 0) {
         widen(&work->groups.items[group], address, bytes);
         range = work->groups.items[group];
@@ -369,20 +360,16 @@ static void tidy_ranges(start_ranges *ranges)
 
 /* ---- the layout ---- */
 
-static size_t round_up(size_t bytes, size_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
 /* The bytes of the segment that begins with range `first`: its own, or the whole reservation. */
 static size_t segment_bytes(const start_work *work, int64_t first, int64_t end)
 {
     const start_range *range = &work->ranges.items[first], *last = &work->ranges.items[end - 1];
     if (!range->is_expandable)
         return range->bytes;
-    size_t page = page_bytes(work, range->is_small);
-    size_t whole = round_up(work->total_bytes + work->total_bytes / 8, page);
-    size_t used = round_up((size_t)(last->address + last->bytes - range->reservation), page);
+    size_t page = plm__pool_page_bytes(work->settings, range->is_small);
+    size_t whole = plm__pool_whole_pages(work->total_bytes + work->total_bytes / 8, page);
+    size_t used =
+        plm__pool_whole_pages((size_t)(last->address + last->bytes - range->reservation), page);
     return whole > used ? whole : used;
 }
 
