@@ -92,17 +92,6 @@ static inline size_t plm__pool_stats_current(const plm_pool_stats *stats,
     return (size_t)stats->of[family][PLM_POOL_ALL].current;
 }
 
-enum { PLM_POOL_STAT_NAME = 64 }; /* the longest key with its NUL */
-
-/*
- * Calls visit with every key of memory_stats() and its value, sorted by key:
- * "active.all.allocated",
- * ..., "num_ooms", ..., "segment.small_pool.peak". The name is borrowed for the call.
- */
-void plm__pool_stats_visit(const plm_pool_stats *stats,
-                           void (*visit)(void *context, const char *name, int64_t value),
-                           void *context);
-
 /* Every peak becomes the current value. */
 void plm__pool_stats_reset_peaks(plm_pool_stats *stats);
 
