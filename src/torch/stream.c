@@ -13,7 +13,7 @@ enum { BUFFER_BYTES = 1024 * 1024 }; /* decoded bytes at a time, more when a val
 /* Since Linux 5.14; older kernels refuse it, and pages come by faults. Some headers lack it. */
 enum { POPULATE_READ = 22 };
 
-static plm_status begin(plm_stream *stream)
+static plm_status open_codec(plm_stream *stream)
 {
     stream->codec = plm__codec_find(stream->source, stream->source_bytes);
     if (!stream->codec) {
@@ -26,14 +26,19 @@ static plm_status begin(plm_stream *stream)
     return stream->codec->open(stream);
 }
 
+static plm_status begin(plm_stream *stream)
+{
+    plm_status status = open_codec(stream);
+    if (status != PLM_OK)
+        plm__stream_close(stream);
+    return status;
+}
+
 plm_status plm__stream_over(const char *name, const void *bytes, size_t byte_count,
                             plm_stream *stream)
 {
     *stream = (plm_stream){.name = name, .source = bytes, .source_bytes = byte_count};
-    plm_status status = begin(stream);
-    if (status != PLM_OK)
-        plm__stream_close(stream);
-    return status;
+    return begin(stream);
 }
 
 plm_status plm__stream_open(const char *path, plm_stream *stream)
@@ -42,10 +47,7 @@ plm_status plm__stream_open(const char *path, plm_stream *stream)
     PLM_TRY(plm__file_map(path, &file));
     *stream = (plm_stream){
         .name = path, .source = file.bytes, .source_bytes = file.byte_count, .file = file};
-    plm_status status = begin(stream);
-    if (status != PLM_OK)
-        plm__stream_close(stream);
-    return status;
+    return begin(stream);
 }
 
 void plm__stream_close(plm_stream *stream)

@@ -267,8 +267,9 @@ static const plm_safetensor *find_part(const plm_safetensors *file, const char *
     return plm__safetensors_find(file, full);
 }
 
-static plm_status check_tensors(const char *path, const plm_safetensors *file,
-                                const plm_session *session)
+/* Checks every tensor of the session in a file; `copies`: takes those that were checked into it. */
+static plm_status take_tensors(const char *path, const plm_safetensors *file, plm_session *session,
+                               bool copies)
 {
     for (int64_t i = 0; i < plm__session_parameter_count(session); i++) {
         int32_t rank;
@@ -278,6 +279,11 @@ static plm_status check_tensors(const char *path, const plm_safetensors *file,
             if (!plm__session_has_part(session, i, parts[p].part))
                 continue;
             const plm_safetensor *tensor = find_part(file, name, p);
+            if (copies) {
+                PLM_TRY(plm__session_copy_in(session, i, parts[p].part, 0, tensor->bytes,
+                                             tensor->data));
+                continue;
+            }
             PLM_FAIL_IF(!tensor || tensor->dtype != PLM_DTYPE_F32 || tensor->rank != rank ||
                             memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) != 0,
                         PLM_ERROR_FORMAT, "%s has no usable '%s%s'", path, name, parts[p].suffix);
@@ -327,23 +333,6 @@ static plm_status check_file(const char *path, const plm_safetensors *file,
     const char *counted = plm__safetensors_metadata(file, "counters");
     PLM_FAIL_IF(!counted || !read_counters(counted, &saved_step, counters) || saved_step != step,
                 PLM_ERROR_FORMAT, "%s has no usable counters", path);
-    return PLM_OK;
-}
-
-static plm_status copy_tensors(const plm_safetensors *file, plm_session *session)
-{
-    for (int64_t i = 0; i < plm__session_parameter_count(session); i++) {
-        int32_t rank;
-        const int64_t *shape;
-        const char *name = plm__session_parameter(session, i, &rank, &shape);
-        for (int p = 0; p < PART_COUNT; p++) {
-            if (!plm__session_has_part(session, i, parts[p].part))
-                continue;
-            const plm_safetensor *tensor = find_part(file, name, p);
-            PLM_TRY(
-                plm__session_copy_in(session, i, parts[p].part, 0, tensor->bytes, tensor->data));
-        }
-    }
     return PLM_OK;
 }
 
@@ -416,8 +405,8 @@ plm_status plm__checkpoint_load(const char *folder, const plm_train_settings *se
     plm_status status;
     PLM_TRY(open_newest(folder, path, &newest, &file));
     PLM_TRY_DONE(check_file(path, file, settings, text, newest, &counters));
-    PLM_TRY_DONE(check_tensors(path, file, session));
-    PLM_TRY_DONE(copy_tensors(file, session));
+    PLM_TRY_DONE(take_tensors(path, file, session, false));
+    PLM_TRY_DONE(take_tensors(path, file, session, true));
     PLM_TRY_DONE(plm__session_set_counters(session, counters));
     *step = newest;
 done:
