@@ -71,6 +71,10 @@ int cmd_report(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 
+/* Fields of a plm_syntax that commands fill alike: the table of options, one operand. */
+#define CLI_OPTIONS(rows)     .options = (rows), .option_count = sizeof(rows) / sizeof *(rows)
+#define CLI_ONE_OPERAND(name) .operands = (name), .operands_least = 1, .operands_most = 1
+
 /*
  * Reads a command's line. True when the command may go on; false when *exit_status is already the
  * answer: the help was printed, or the line that says what was wrong.

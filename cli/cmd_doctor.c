@@ -25,8 +25,7 @@ static const plm_syntax syntax = {
                "next. The message may be pasted as an operand, or be the last one in a log.",
     .operands = "[TEXT]",
     .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OPTIONS(options),
     .example = "plimsoll doctor --message train.log",
 };
 

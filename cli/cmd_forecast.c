@@ -63,8 +63,7 @@ static const plm_syntax syntax = {
                "in the first step, later, in evaluation; whether that fits, and who holds it. "
                "Nothing that the script saves is written.",
     .operands = "-- COMMAND...",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OPTIONS(options),
     .example = "plimsoll forecast --target rtx4090 -- python train.py --batch 8\n"
                "  plimsoll forecast --target h100 --target a100-40 -- python train.py\n"
                "  plimsoll forecast --target rtx3090 --vary batch=1..64 -- python train.py\n"

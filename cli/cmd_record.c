@@ -46,8 +46,7 @@ static const plm_syntax syntax = {
     .summary = "Runs a command and records the GPU memory of every PyTorch process in it. An "
                "out-of-memory error is written to a file a rank and goes on unchanged.",
     .operands = "-- COMMAND...",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OPTIONS(options),
     .example = "plimsoll record --at-step 3 -- python train.py",
 };
 

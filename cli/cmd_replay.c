@@ -41,11 +41,8 @@ static const plm_syntax syntax = {
     .summary = "Runs the history of a PyTorch memory snapshot through its allocator again: as "
                "recorded, which proves the replay, and under other settings and policies, which "
                "measures what they would have done for this run.",
-    .operands = "FILE",
-    .operands_least = 1,
-    .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_ONE_OPERAND("FILE"),
+    CLI_OPTIONS(options),
     .example = "plimsoll replay rank0.pickle --sweep\n"
                "  plimsoll replay rank0.pickle --alloc-conf max_split_size_mb:128 --capacity 24GiB",
 };

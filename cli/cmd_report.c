@@ -43,8 +43,7 @@ static const plm_syntax syntax = {
     .operands = "SNAPSHOT...",
     .operands_least = 1,
     .operands_most = PLM_OPERANDS_MAX,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OPTIONS(options),
     .example = "plimsoll report snapshot.pickle --out report.html\n"
                "  plimsoll report snapshot.pickle --out trace.json",
 };
@@ -57,12 +56,6 @@ typedef struct collection {
     char names[SOURCES_MAX][NAME_MAX_BYTES];
     int64_t count;
 } collection;
-
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static plm_status collect(collection *all, const plm_operands *operands, int file)
 {
@@ -78,7 +71,7 @@ static plm_status collect(collection *all, const plm_operands *operands, int fil
         if (operands->count == 1)
             continue;
         snprintf(all->names[all->count], NAME_MAX_BYTES, "%.70s, %s",
-                 file_name(operands->items[file]), source->name);
+                 cli_file_name(operands->items[file]), source->name);
         source->name = all->names[all->count];
     }
     return PLM_OK;
@@ -137,7 +130,7 @@ int cmd_report(int argc, char **argv)
     for (int file = 0; file < operands.count && status == PLM_OK; file++)
         status = collect(&all, &operands, file);
     int form = choose_form(&settings);
-    const char *title = settings.title ? settings.title : file_name(operands.items[0]);
+    const char *title = settings.title ? settings.title : cli_file_name(operands.items[0]);
     if (status == PLM_OK)
         status = write_form(form, &settings, &all, title);
     if (status == PLM_OK)

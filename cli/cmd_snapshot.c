@@ -43,8 +43,7 @@ static const plm_syntax syntax = {
     .operands = "FILE...",
     .operands_least = 1,
     .operands_most = PLM_OPERANDS_MAX,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OPTIONS(options),
     .example = "plimsoll snapshot rank0.pickle --capacity 80GiB\n"
                "  plimsoll snapshot rank*.pickle\n"
                "  plimsoll snapshot before.pickle after.pickle --diff\n"

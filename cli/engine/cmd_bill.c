@@ -46,11 +46,8 @@ static const plm_syntax syntax = {
     .command = "plimsoll bill",
     .summary = "Tells to the byte what a training step needs and what is live at its peak. MODEL "
                "is " CLI_MODEL_HELP ". Nothing is run.",
-    .operands = "MODEL",
-    .operands_least = 1,
-    .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_ONE_OPERAND("MODEL"),
+    CLI_OPTIONS(options),
     .example =
         "plimsoll bill gpt2 --batch 8 --attention plain\n"
         "  plimsoll bill gpt:layers=6,width=384,heads=6,context=256,vocab=256 --budget 256MiB",

@@ -52,11 +52,8 @@ static const plm_syntax syntax = {
     .summary = "Tells how the peak of a training step grows with batch or length, and how much of "
                "it is constant, in proportion, or with the square. Nothing is run unless --measure "
                "says so.",
-    .operands = "MODEL",
-    .operands_least = 1,
-    .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_ONE_OPERAND("MODEL"),
+    CLI_OPTIONS(options),
     .example = "plimsoll curve gpt2 --vary seq --attention plain",
 };
 

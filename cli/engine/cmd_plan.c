@@ -35,11 +35,8 @@ static const plm_syntax syntax = {
     .command = "plimsoll plan",
     .summary = "Finds the fastest way to train MODEL within a budget, says what it costs and what "
                "was turned down. Nothing is run.",
-    .operands = "MODEL",
-    .operands_least = 1,
-    .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_ONE_OPERAND("MODEL"),
+    CLI_OPTIONS(options),
     .example = "plimsoll plan gpt2 --batch 32 --budget 6GiB --save-strategy strategy.json\n"
                "  plimsoll plan gpt2-xl --target rtx4090 --precision bf16 --update early",
 };

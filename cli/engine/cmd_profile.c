@@ -53,8 +53,7 @@ static const plm_syntax syntax = {
     .operands = "MODEL",
     .operands_least = 0,
     .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OPTIONS(options),
     .example =
         "plimsoll profile gpt:layers=4,width=256,heads=4,context=256,vocab=256 --sort memory\n"
         "  plimsoll profile --calibrate",

@@ -103,11 +103,8 @@ static const plm_syntax syntax = {
                "it when there is --out; a second one stops at once. A run of which 32 updates in a "
                "row were skipped, their gradients not finite, has diverged: it keeps its last good "
                "checkpoints and ends with status 3.",
-    .operands = "MODEL",
-    .operands_least = 1,
-    .operands_most = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_ONE_OPERAND("MODEL"),
+    CLI_OPTIONS(options),
     .example = "plimsoll train gpt:layers=4,width=128,heads=4,context=128,vocab=256 "
                "--data data/text.txt --budget 64MiB --batch 32 --steps 30",
 };
