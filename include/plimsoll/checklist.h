@@ -54,9 +54,6 @@ typedef enum plm_answer {
     PLM_ANSWER_YES
 } plm_answer;
 
-/* "cannot be told", "no", "yes"; static. */
-const char *plm_answer_text(plm_answer answer);
-
 enum {
     PLM_CHECKLIST_TEXT = 384,
     PLM_CHECKLIST_WHAT = 48,

@@ -369,8 +369,6 @@ static void write_all(plm_json_writer *json, const plm_device_profile *profile)
     plm__json_text(json, "bandwidth", profile->source);
     if (profile->gpu.source[0])
         plm__json_text(json, "gpu", profile->gpu.source);
-    plm__json_end(json);
-    plm__json_end(json);
 }
 
 plm_status plm_device_profile_json(const plm_device_profile *profile, char **line)

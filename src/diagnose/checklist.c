@@ -13,9 +13,8 @@
 
 static const struct {
     const char *key, *question;
-    bool yes_is_good;
 } rows[PLM_QUESTION_COUNT] = {
-#define PLM_QUESTION_ROW(name, key, question, good) {key, question, good},
+#define PLM_QUESTION_ROW(name, key, question, good) {key, question},
     PLM_QUESTION_MAP(PLM_QUESTION_ROW)
 #undef PLM_QUESTION_ROW
 };
@@ -28,18 +27,6 @@ const char *plm_question_key(plm_question kind)
 const char *plm_question_text(plm_question kind)
 {
     return (unsigned)kind < PLM_QUESTION_COUNT ? rows[kind].question : "unknown";
-}
-
-const char *plm_answer_text(plm_answer answer)
-{
-    static const char *const texts[] = {"cannot be told", "no", "yes"};
-    return (unsigned)answer < sizeof texts / sizeof *texts ? texts[answer] : "unknown";
-}
-
-bool plm__question_wants_action(plm_question kind, plm_answer answer)
-{
-    return (unsigned)kind < PLM_QUESTION_COUNT && answer != PLM_ANSWER_UNKNOWN &&
-           (answer == PLM_ANSWER_YES) != rows[kind].yes_is_good;
 }
 
 /* ---- what the questions share ---- */
@@ -253,12 +240,7 @@ plm_status plm_checklist_create(const plm_findings *findings, plm_checklist **li
         tell_nothing(made);
     else
         status = answer_all(findings, made);
-    if (status != PLM_OK) {
-        plm_checklist_destroy(made);
-        return status;
-    }
-    *list = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_checklist_destroy, list);
 }
 
 void plm_checklist_destroy(plm_checklist *list)

@@ -21,7 +21,4 @@ typedef struct plm_totals {
 /* *list = what totals answer. */
 void plm__checklist_of_totals(const plm_totals *totals, plm_checklist *list);
 
-/* The answer asks for something to be done. */
-bool plm__question_wants_action(plm_question kind, plm_answer answer);
-
 #endif

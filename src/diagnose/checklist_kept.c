@@ -130,8 +130,7 @@ static plm_status find_kept(const plm_facts *facts, kept_sum *sum)
             PLM_TRY(add_kept(sum, facts, i));
     for (int64_t i = 0; i < sum->groups.count; i++)
         sum->groups.items[i].gain_bytes = part_to_save(&sum->groups.items[i]);
-    if (sum->groups.count > 0)
-        qsort(sum->groups.items, (size_t)sum->groups.count, sizeof *sum->groups.items, most_first);
+    PLM_ARRAY_SORT(&sum->groups, most_first);
     return PLM_OK;
 }
 

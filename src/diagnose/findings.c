@@ -76,12 +76,7 @@ plm_status plm_findings_create(const plm_snapshot_device *device,
     made->capacity_bytes =
         options->capacity_bytes ? options->capacity_bytes : made->record.total_bytes;
     plm_status status = fill(made);
-    if (status != PLM_OK) {
-        plm_findings_destroy(made);
-        return status;
-    }
-    *findings = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_findings_destroy, findings);
 }
 
 void plm_findings_destroy(plm_findings *findings)

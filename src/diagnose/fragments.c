@@ -91,8 +91,7 @@ static plm_status end_sum(fragment_sum *sum)
         PLM_ARRAY_FREE(&sum->pins);
         return sum->status;
     }
-    if (sum->pins.count > 0)
-        qsort(sum->pins.items, (size_t)sum->pins.count, sizeof *sum->pins.items, most_free_first);
+    PLM_ARRAY_SORT(&sum->pins, most_free_first);
     sum->out->pins = sum->pins.items;
     sum->out->pin_count = sum->pins.count;
     return PLM_OK;

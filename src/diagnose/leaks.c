@@ -126,8 +126,7 @@ plm_status plm__find_leaks(plm_findings *findings)
         if (is_leak(findings, &samples, site, &leak))
             PLM_TRY_DONE(PLM_ARRAY_PUSH(&leaks, leak));
     }
-    if (leaks.count > 0)
-        qsort(leaks.items, (size_t)leaks.count, sizeof *leaks.items, fastest_first);
+    PLM_ARRAY_SORT(&leaks, fastest_first);
     findings->leaks = leaks.items;
     findings->leak_count = leaks.count;
     leaks.items = NULL;

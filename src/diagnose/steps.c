@@ -105,8 +105,8 @@ static plm_status most_common_count(const recurrences *found, int64_t events, in
     for (int64_t i = 0; i < found->items.count && status == PLM_OK; i++)
         if (is_regular(&found->items.items[i], events))
             status = PLM_ARRAY_PUSH(&counts, found->items.items[i].count);
-    if (status == PLM_OK && counts.count > 0)
-        qsort(counts.items, (size_t)counts.count, sizeof *counts.items, by_count);
+    if (status == PLM_OK)
+        PLM_ARRAY_SORT(&counts, by_count);
     int64_t best = 0;
     *common = 0;
     for (int64_t i = 0, run; i < counts.count && status == PLM_OK; i += run) {

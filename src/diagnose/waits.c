@@ -51,8 +51,7 @@ plm_status plm__find_waits(plm_findings *findings)
                               block->bytes, place);
         }
     }
-    if (waits.count > 0)
-        qsort(waits.items, (size_t)waits.count, sizeof *waits.items, most_first);
+    PLM_ARRAY_SORT(&waits, most_first);
     findings->waits = waits.items;
     findings->wait_count = waits.count;
     return status;

@@ -198,12 +198,7 @@ plm_status plm__graph_create(const plm_strategy *strategy, plm_graph **graph)
     memset(made->flat_storage, -1, sizeof made->flat_storage);
     memset(made->loss, -1, sizeof made->loss);
     status = add_step_record(made);
-    if (status != PLM_OK) {
-        plm__graph_destroy(made);
-        return status;
-    }
-    *graph = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm__graph_destroy, graph);
 }
 
 plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape *shape, plm_role role,

@@ -158,9 +158,6 @@ PLM_MUST_USE plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape
 PLM_MUST_USE plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *shape,
                                         size_t offset, plm_tensor *view);
 
-/* Output `index` of the operation that made `tensor`. */
-plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t index);
-
 /*
  * Emits the backward operations of `op` (a copy: the list grows meanwhile). dout[i] is the gradient
  * of output i, PLM_TENSOR_NONE where there is none; din[i] becomes that of input i where it is

@@ -168,13 +168,6 @@ plm_tensor plm__op_append(plm_graph *graph, plm_op_kind kind, const plm_op_attr 
     return graph->ops.items[graph->ops.count - 1].out[0];
 }
 
-plm_tensor plm__op_sibling(const plm_graph *graph, plm_tensor tensor, int32_t index)
-{
-    if (tensor == PLM_TENSOR_NONE)
-        return PLM_TENSOR_NONE;
-    return graph->ops.items[plm__graph_tensor(graph, tensor)->producer].out[index];
-}
-
 void plm__op_gradient(plm_graph *graph, const plm_op *op, const plm_tensor *dout, plm_tensor *din)
 {
     if (!rules[op->kind].gradient) {

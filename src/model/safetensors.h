@@ -47,9 +47,6 @@ PLM_MUST_USE plm_status plm__safetensors_verify(const plm_safetensors *file);
 /* The tensor of this name, NULL when there is none; borrowed. */
 const plm_safetensor *plm__safetensors_find(const plm_safetensors *file, const char *name);
 
-int64_t plm__safetensors_count(const plm_safetensors *file);
-const plm_safetensor *plm__safetensors_at(const plm_safetensors *file, int64_t index);
-
 /* A text of the header's metadata, NULL when there is none; borrowed. */
 const char *plm__safetensors_metadata(const plm_safetensors *file, const char *key);
 

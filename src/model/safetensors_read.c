@@ -83,9 +83,7 @@ static int by_place(const void *left, const void *right)
 static plm_status check_places(plm_safetensors *file, const uint8_t *data, size_t data_bytes)
 {
     const uint8_t *next = data;
-    if (file->tensors.count > 0)
-        qsort(file->tensors.items, (size_t)file->tensors.count, sizeof *file->tensors.items,
-              by_place);
+    PLM_ARRAY_SORT(&file->tensors, by_place);
     for (int64_t i = 0; i < file->tensors.count; i++) {
         if (file->tensors.items[i].data != next)
             return malformed(file, "a hole or an overlap before the data of",
@@ -128,12 +126,7 @@ plm_status plm__safetensors_open(const char *path, plm_safetensors **file)
     plm_status status = plm__file_map(path, &made->file);
     if (status == PLM_OK)
         status = read_header(made);
-    if (status != PLM_OK) {
-        plm__safetensors_close(made);
-        return status;
-    }
-    *file = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm__safetensors_close, file);
 }
 
 void plm__safetensors_close(plm_safetensors *file)
@@ -167,16 +160,6 @@ const plm_safetensor *plm__safetensors_find(const plm_safetensors *file, const c
         if (strcmp(file->tensors.items[i].name, name) == 0)
             return &file->tensors.items[i];
     return NULL;
-}
-
-int64_t plm__safetensors_count(const plm_safetensors *file)
-{
-    return file->tensors.count;
-}
-
-const plm_safetensor *plm__safetensors_at(const plm_safetensors *file, int64_t index)
-{
-    return &file->tensors.items[index];
 }
 
 const char *plm__safetensors_metadata(const plm_safetensors *file, const char *key)

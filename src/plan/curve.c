@@ -230,10 +230,5 @@ plm_status plm_curve_create(const plm_job *job, const plm_strategy *strategy, pl
     made->forecast_x = 2 * last;
     made->budget_bytes = budget_bytes;
     plm_status status = make(&walk, last, count, made);
-    if (status != PLM_OK) {
-        plm_curve_destroy(made);
-        return status;
-    }
-    *curve = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_curve_destroy, curve);
 }

@@ -312,12 +312,7 @@ plm_status plm__plan_sketch(const plm_job *job, const plm_strategy *strategy, pl
     plm_plan *made = NULL;
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
     plm_status status = sketch(job, strategy, device, blocks_most, made);
-    if (status != PLM_OK) {
-        plm_plan_destroy(made);
-        return status;
-    }
-    *plan = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_plan_destroy, plan);
 }
 
 plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm_device *device,
@@ -326,12 +321,7 @@ plm_status plm_plan_create(const plm_job *job, const plm_strategy *strategy, plm
     plm_plan *made = NULL;
     PLM_TRY(plm__plan_sketch(job, strategy, device, 0, &made));
     plm_status status = finish(made, device);
-    if (status != PLM_OK) {
-        plm_plan_destroy(made);
-        return status;
-    }
-    *plan = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_plan_destroy, plan);
 }
 
 bool plm__plan_is_kept(const plm_plan *plan, plm_tensor tensor)

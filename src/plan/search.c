@@ -374,7 +374,7 @@ static int order(const void *left, const void *right)
 static void keep_frontier(plm_search *search)
 {
     int64_t kept = 0;
-    qsort(search->points.items, (size_t)search->points.count, sizeof(point), order);
+    PLM_ARRAY_SORT(&search->points, order);
     for (int64_t i = 0; i < search->points.count; i++)
         if (kept == 0 || search->points.items[i].bound < search->points.items[kept - 1].bound)
             search->points.items[kept++] = search->points.items[i];

@@ -71,8 +71,7 @@ static void add_strategy(plm_page *page, const plm_advice *advice)
     add_row(&table, "attention", "%s", plm_attention_text(s->attention));
     add_row(&table, "precision", "%s", plm_dtype_text(s->precision));
     add_figures(page, advice, &table);
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
 }
 
 static double relative_time(const plm_advice *advice, const plm_alternative *other)
@@ -136,8 +135,7 @@ void plm__advice_add_table(plm_page *page, const plm_advice *advice)
             plm__table_cell(&table, "%s", "");
         plm__table_cell(&table, "%s", verdict(advice, other, narrow));
     }
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
 }
 
 /* "--update early --batch 1": the changes in the program's words. */
@@ -185,8 +183,7 @@ static void add_treatments(plm_page *page, const plm_advice *advice)
                 plm_size_format(advice->smallest_budget_bytes - other->plan.peak_bytes, saved));
         plm__table_cell(&table, "%s", other->fits ? "fits" : "still too much");
     }
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
     add_what_to_type(page, advice);
 }
 
@@ -277,6 +274,5 @@ plm_status plm_report_advice_json(const plm_advice *advice, const char *model,
     plm__json_bytes(&json, "smallest_budget_bytes", advice->smallest_budget_bytes);
     plm__strategy_json(&json, "strategy", &plan->strategy);
     plm__advice_write(&json, advice->fits ? "alternatives" : "treatments", advice, hints);
-    plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

@@ -133,7 +133,6 @@ plm_status plm_report_bill_json(const plm_bill *bill, char **line)
         plm__checklist_json(&json, &list);
     }
     write_peak(bill, &json);
-    plm__json_end(&json);
     status = plm__json_finish(&json, line);
 done:
     plm__json_abandon(&json);

@@ -168,9 +168,7 @@ plm_status plm__bill_rows_make(const plm_bill *bill, plm__bill_rows *rows)
     for (int64_t i = 0; i < bill->live_count; i++)
         PLM_TRY_DONE(
             add_block(bill, &events[bill->live[i]], plm__bill_owner(bill, bill->live[i]), &made));
-    if (made.rows.list.count > 0)
-        qsort(made.rows.list.items, (size_t)made.rows.list.count, sizeof *made.rows.list.items,
-              largest_first);
+    PLM_ARRAY_SORT(&made.rows.list, largest_first);
     *rows = made.rows;
     made.rows = (plm__bill_rows){0};
 done:

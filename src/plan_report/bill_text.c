@@ -113,8 +113,7 @@ static void add_roles(plm_page *page, const plm_bill *bill)
         add_line(&table, PLM_TABLE_PLAIN, "device overhead", 0, bill->plan.overhead_bytes, peak);
     plm__table_rule(&table);
     add_line(&table, PLM_TABLE_BOLD, "peak", 0, peak, peak);
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
 }
 
 /* ---- regions ------------------------------------------------------------------------------- */
@@ -169,8 +168,7 @@ static void add_regions(plm_page *page, const plm_bill *bill)
                      plan->overhead_bytes ? ", with the device's overhead" : "");
     if (bill->budget_bytes > 0)
         add_budget(&table, bill);
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
 }
 
 /* ---- what is live -------------------------------------------------------------------------- */
@@ -369,8 +367,7 @@ static plm_status add_live(plm_page *page, const plm_bill *bill, const plm__bill
     }
     add_sums(page, &table, rows, shown);
     plm__page_heading(page, "Live at the peak, largest first");
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
     for (int64_t i = 0; i < shown; i++)
         live_row_fini(&texts[i]);
     plm__host_free(texts);

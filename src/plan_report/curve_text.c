@@ -133,8 +133,7 @@ plm_status plm_report_curve_text(const plm_curve *curve, const char *model, plm_
         columns[count - 3] = columns[count - 1]; /* what is not filled is not shown */
     plm__table_init(&table, columns, measured ? count : count - 2);
     add_points(curve, &table);
-    plm__page_table(&page, &table);
-    plm__page_gap(&page);
+    plm__page_section(&page, &table);
     add_parts(curve, &page.text);
     return plm__page_end(&page, text);
 }
@@ -189,7 +188,5 @@ plm_status plm_report_curve_json(const plm_curve *curve, const char *model, char
     plm__json_begin_array(&json, "points");
     for (int i = 0; i < curve->count; i++)
         write_point(&json, curve, &curve->points[i]);
-    plm__json_end(&json);
-    plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

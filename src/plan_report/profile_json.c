@@ -76,8 +76,6 @@ plm_status plm_report_profile_json(const plm_profile *profile, const char *model
     plm__json_begin_array(&json, "layers");
     for (int64_t i = 0; i < layers.list.count; i++)
         write_layer(&json, &layers.list.items[i]);
-    plm__json_end(&json);
-    plm__json_end(&json);
     plm__profile_sums_free(&layers);
     return plm__json_finish(&json, line);
 }

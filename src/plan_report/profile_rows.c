@@ -91,9 +91,7 @@ plm_status plm__profile_gather(const plm_profile *profile, bool by_layer, plm_pr
             return status;
         }
     }
-    if (made.list.count > 0)
-        qsort(made.list.items, (size_t)made.list.count, sizeof *made.list.items,
-              order == PLM_PROFILE_BY_TIME ? by_time : by_memory);
+    PLM_ARRAY_SORT(&made.list, order == PLM_PROFILE_BY_TIME ? by_time : by_memory);
     *sums = made;
     return PLM_OK;
 }

@@ -177,8 +177,7 @@ static void add_measure(const profile_page *page, plm_table *table, measure m,
 /* Of `count` rows no more than the page's are there. */
 static void end_table(profile_page *page, plm_table *table, int64_t count)
 {
-    plm__page_table(&page->to, table);
-    plm__page_gap(&page->to);
+    plm__page_section(&page->to, table);
     if (count > page->to.rows)
         plm__text_add(&page->to.text, "  and %lld more; %s shows them\n\n",
                       (long long)(count - page->to.rows),

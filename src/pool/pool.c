@@ -131,12 +131,7 @@ plm_status plm__pool_create(plm_pool_policy policy, plm_source *source,
     pool->source = source;
     plm_pool_settings defaults = plm__pool_settings_default();
     plm_status status = plm__pool_change_settings(pool, settings ? settings : &defaults);
-    if (status != PLM_OK) {
-        plm__host_free(pool);
-        return status;
-    }
-    *created = pool;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, pool, plm__host_free, created);
 }
 
 void plm__pool_destroy(plm_pool *pool)

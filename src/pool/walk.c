@@ -17,8 +17,7 @@ plm_status plm__pool_walk(const plm_pool *pool,
     plm_status status = PLM_OK;
     for (const plm__segment *segment = pool->segments; segment; segment = segment->next)
         PLM_TRY_DONE(PLM_ARRAY_PUSH(&sorted, segment));
-    if (sorted.count > 0)
-        qsort(sorted.items, (size_t)sorted.count, sizeof *sorted.items, by_address);
+    PLM_ARRAY_SORT(&sorted, by_address);
     for (int64_t i = 0; i < sorted.count; i++) {
         const plm__segment *segment = sorted.items[i];
         for (const plm__block *block = segment->first; block; block = block->next)

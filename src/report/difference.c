@@ -53,11 +53,14 @@ static plm_status add_sites(const plm_findings *findings, bool is_after, change_
 static plm_status compare_sites(const plm_findings *before, const plm_findings *after,
                                 change_list *changes)
 {
-    PLM_TRY(add_sites(before, false, changes));
-    PLM_TRY(add_sites(after, true, changes));
-    if (changes->count == 0)
-        return PLM_OK;
-    qsort(changes->items, (size_t)changes->count, sizeof *changes->items, by_name);
+    plm_status status = add_sites(before, false, changes);
+    if (status == PLM_OK)
+        status = add_sites(after, true, changes);
+    if (status != PLM_OK) {
+        PLM_ARRAY_FREE(changes);
+        return status;
+    }
+    PLM_ARRAY_SORT(changes, by_name);
     int64_t kept = 0;
     for (int64_t i = 0; i < changes->count; i++) {
         if (kept > 0 && strcmp(changes->items[kept - 1].name, changes->items[i].name) == 0) {
@@ -71,7 +74,7 @@ static plm_status compare_sites(const plm_findings *before, const plm_findings *
     for (int64_t i = 0; i < kept; i++)
         if (growth(&changes->items[i]) != 0)
             changes->items[changes->count++] = changes->items[i];
-    qsort(changes->items, (size_t)changes->count, sizeof *changes->items, largest_first);
+    PLM_ARRAY_SORT(changes, largest_first);
     return PLM_OK;
 }
 
@@ -125,19 +128,14 @@ plm_status plm_report_difference_text(const plm_rank *before, const plm_rank *af
     plm_table table;
     plm_page page = plm__page_begin(style);
     total_columns[0].title = "in all";
-    plm_status status = compare_sites(before->findings, after->findings, &changes);
-    if (status != PLM_OK) {
-        PLM_ARRAY_FREE(&changes);
-        return status;
-    }
+    PLM_TRY(compare_sites(before->findings, after->findings, &changes));
     plm__page_heading(&page, "%s to %s", before->name, after->name);
     plm__page_gap(&page);
     list_totals(before->findings, after->findings, totals);
     plm__table_init(&table, total_columns, 4);
     for (int i = 0; i < TOTALS; i++)
         add_change(&page, &table, &totals[i]);
-    plm__page_table(&page, &table);
-    plm__page_gap(&page);
+    plm__page_section(&page, &table);
     plm__table_init(&table, columns, 4);
     for (int64_t i = 0; i < changes.count && i < page.rows; i++)
         add_change(&page, &table, &changes.items[i]);
@@ -156,11 +154,7 @@ plm_status plm_report_difference_json(const plm_rank *before, const plm_rank *af
     change totals[TOTALS];
     change_list changes = {0};
     plm_json_writer json = {0};
-    plm_status status = compare_sites(before->findings, after->findings, &changes);
-    if (status != PLM_OK) {
-        PLM_ARRAY_FREE(&changes);
-        return status;
-    }
+    PLM_TRY(compare_sites(before->findings, after->findings, &changes));
     list_totals(before->findings, after->findings, totals);
     plm__json_begin_object(&json, NULL);
     plm__json_text(&json, "before", before->name);
@@ -179,8 +173,6 @@ plm_status plm_report_difference_json(const plm_rank *before, const plm_rank *af
         plm__json_bytes(&json, "after", changes.items[i].after);
         plm__json_end(&json);
     }
-    plm__json_end(&json);
-    plm__json_end(&json);
     PLM_ARRAY_FREE(&changes);
     return plm__json_finish(&json, line);
 }

@@ -33,7 +33,5 @@ plm_status plm_export_json(const char *path, const char *form, const plm_export_
     plm__json_begin_array(&writer, "sources");
     for (int64_t i = 0; i < count; i++)
         add_source(&writer, &sources[i]);
-    plm__json_end(&writer);
-    plm__json_end(&writer);
     return plm__json_finish(&writer, line);
 }

@@ -179,6 +179,5 @@ plm_status plm_oom_report_json(const plm_oom_report *report, char **line)
                 plm__json_text(&json, NULL, report->findings[i].text);
         plm__json_end(&json);
     }
-    plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

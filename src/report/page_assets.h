@@ -7,7 +7,6 @@
 
 /* Each ends with a NUL that its count leaves out. Scripts stand in the order in which they run. */
 extern const char plm__page_html[];
-extern const size_t plm__page_html_bytes;
 extern const char plm__page_css[];
 extern const size_t plm__page_css_bytes;
 extern const char plm__read_js[];

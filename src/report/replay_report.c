@@ -68,8 +68,7 @@ plm_status plm_report_replay_text(const plm_replay_report *report, plm_report_st
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
     for (int64_t i = 0; i < report->count; i++)
         add_result(&page, &table, &report->results[i]);
-    plm__page_table(&page, &table);
-    plm__page_gap(&page);
+    plm__page_section(&page, &table);
     plm__page_say(
         &page, 0,
         "Peaks. waste: the part of the reserved peak that tensors never took; retries: the "
@@ -105,7 +104,5 @@ plm_status plm_report_replay_json(const plm_replay_report *report, char **line)
         plm__json_int(&json, "placed_first", result->placed_first);
         plm__json_end(&json);
     }
-    plm__json_end(&json);
-    plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

@@ -315,8 +315,7 @@ static plm_status find_segments(writer *w)
         plm__extents_fini(&extents);
         PLM_TRY(status);
     }
-    if (w->segments.count > 0)
-        qsort(w->segments.items, (size_t)w->segments.count, sizeof *w->segments.items, by_address);
+    PLM_ARRAY_SORT(&w->segments, by_address);
     return PLM_OK;
 }
 

@@ -218,6 +218,5 @@ plm_status plm_report_snapshot_json(const plm_rank *ranks, int64_t count, char *
         write_device(&json, &ranks[i]);
     plm__json_end(&json);
     write_odd(&json, ranks, count);
-    plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

@@ -86,14 +86,6 @@ static void say_history(plm_page *page, const plm_findings *findings)
     plm__text_fini(&when);
 }
 
-static void add_total(plm_table *table, const char *what, size_t bytes, const char *remark)
-{
-    plm__table_row(table, PLM_TABLE_PLAIN);
-    plm__table_cell(table, "%s", what);
-    plm__page_size_cell(table, bytes);
-    plm__table_cell(table, "%s", remark);
-}
-
 static void add_totals(plm_page *page, const plm_findings *findings)
 {
     static const plm_table_column columns[] = {{.title = "now"}, {.right = true}, {0}};
@@ -101,24 +93,25 @@ static void add_totals(plm_page *page, const plm_findings *findings)
     char text[PLM_SIZE_TEXT], remark[128];
     plm_table table;
     plm__table_init(&table, columns, 3);
-    add_total(&table, "requested", now->asked_bytes, "what tensors asked for");
-    add_total(&table, "allocated", now->allocated_bytes, "with rounding");
-    add_total(&table, "active", now->active_bytes, "and freed blocks that wait for a stream");
-    add_total(&table, "reserved", now->reserved_bytes, "taken from the driver");
-    add_total(&table, "cached, releasable", now->releasable_bytes, "empty_cache() gives it back");
+    plm__page_size_row(&table, "requested", now->asked_bytes, "what tensors asked for");
+    plm__page_size_row(&table, "allocated", now->allocated_bytes, "with rounding");
+    plm__page_size_row(&table, "active", now->active_bytes,
+                       "and freed blocks that wait for a stream");
+    plm__page_size_row(&table, "reserved", now->reserved_bytes, "taken from the driver");
+    plm__page_size_row(&table, "cached, releasable", now->releasable_bytes,
+                       "empty_cache() gives it back");
     snprintf(remark, sizeof remark, "live blocks hold it; largest piece %s",
              plm_size_format(now->largest_free_bytes, text));
-    add_total(&table, "cached, pinned", now->pinned_bytes, remark);
+    plm__page_size_row(&table, "cached, pinned", now->pinned_bytes, remark);
     if (findings->allocated_peak_bytes > 0) {
         const char *of = findings->peaks_are_whole ? "" : "since recording began";
         plm__table_rule(&table);
-        add_total(&table, "allocated peak", findings->allocated_peak_bytes, of);
-        add_total(&table, "reserved peak", findings->reserved_peak_bytes, of);
+        plm__page_size_row(&table, "allocated peak", findings->allocated_peak_bytes, of);
+        plm__page_size_row(&table, "reserved peak", findings->reserved_peak_bytes, of);
     }
     if (findings->capacity_bytes > 0)
-        add_total(&table, "capacity", findings->capacity_bytes, "of the device");
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+        plm__page_size_row(&table, "capacity", findings->capacity_bytes, "of the device");
+    plm__page_section(page, &table);
 }
 
 /* ---- failures ---- */
@@ -293,8 +286,7 @@ void plm__snapshot_sites(plm_page *page, const plm_findings *findings)
         plm__table_cell(&table, "%lld", (long long)rest_end_blocks);
         plm__page_size_cell(&table, rest_end);
     }
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
 }
 
 /* ---- fragments, spikes, waits ---- */

@@ -53,8 +53,7 @@ static void add_ranks(plm_page *page, const plm_rank *ranks, int64_t count, int6
         plm__table_cell(&table, "%s", plm_verdict_title(findings->verdict));
         plm__page_cut_cell(&table, ranks[i].name, page->columns - 76);
     }
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+    plm__page_section(page, &table);
 }
 
 static void say_odd(plm_page *page, const plm_rank *ranks, const plm_odd_rank *odd)

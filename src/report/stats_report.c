@@ -62,8 +62,7 @@ plm_status plm_report_stats_text(const char *name, const plm_memory_stats *stats
         plm__page_size_cell(&table, bytes_of(stat->peak));
         plm__table_cell(&table, "%s", shown[i].remark);
     }
-    plm__page_table(&page, &table);
-    plm__page_gap(&page);
+    plm__page_section(&page, &table);
     plm__page_say(&page, 0, "%lld requests failed; the cache was emptied %lld times to make room.",
                   (long long)stats->ooms, (long long)stats->alloc_retries);
     plm__page_say(&page, 0,
@@ -102,8 +101,5 @@ plm_status plm_report_stats_json(const char *name, const plm_memory_stats *stats
     plm__json_int(&json, "ooms", stats->ooms);
     plm_checklist list = ask(stats);
     plm__checklist_json(&json, &list);
-    plm__json_end(&json);
-    plm__json_end(&json);
-    plm__json_end(&json);
     return plm__json_finish(&json, line);
 }

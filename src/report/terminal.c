@@ -76,10 +76,24 @@ void plm__page_table(plm_page *page, plm_table *table)
     plm__table_fini(table);
 }
 
+void plm__page_section(plm_page *page, plm_table *table)
+{
+    plm__page_table(page, table);
+    plm__page_gap(page);
+}
+
 void plm__page_size_cell(plm_table *table, size_t bytes)
 {
     char text[PLM_SIZE_TEXT];
     plm__table_cell(table, "%s", plm_size_format(bytes, text));
+}
+
+void plm__page_size_row(plm_table *table, const char *what, size_t bytes, const char *remark)
+{
+    plm__table_row(table, PLM_TABLE_PLAIN);
+    plm__table_cell(table, "%s", what);
+    plm__page_size_cell(table, bytes);
+    plm__table_cell(table, "%s", remark);
 }
 
 void plm__page_cut_cell(plm_table *table, const char *text, int64_t cells)

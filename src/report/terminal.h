@@ -34,8 +34,14 @@ void plm__page_gap(plm_page *page);
 /* Appends the table and ends it. */
 void plm__page_table(plm_page *page, plm_table *table);
 
+/* The same, and a gap. */
+void plm__page_section(plm_page *page, plm_table *table);
+
 /* A cell with a size; nothing for `none`. */
 void plm__page_size_cell(plm_table *table, size_t bytes);
+
+/* A row of what a size is of, the size and a remark. */
+void plm__page_size_row(plm_table *table, const char *what, size_t bytes, const char *remark);
 
 /* A cell with a text cut to `cells`, its end kept, for it tells most of a path. */
 void plm__page_cut_cell(plm_table *table, const char *text, int64_t cells);

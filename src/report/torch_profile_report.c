@@ -49,9 +49,11 @@ static plm_status share_peak(const plm_torch_profile *profile, op_shares *shares
         status = PLM_ARRAY_PUSH(shares, (op_share){op, 1, event->bytes_taken});
     }
     plm_free(live);
-    if (status != PLM_OK || shares->count == 0)
+    if (status != PLM_OK)
+        PLM_ARRAY_FREE(shares);
+    if (shares->count == 0)
         return status;
-    qsort(shares->items, (size_t)shares->count, sizeof *shares->items, by_op);
+    PLM_ARRAY_SORT(shares, by_op);
     op_share *last = shares->items;
     for (int64_t i = 1; i < shares->count; i++) {
         if (shares->items[i].op == last->op) {
@@ -62,7 +64,7 @@ static plm_status share_peak(const plm_torch_profile *profile, op_shares *shares
         }
     }
     shares->count = last - shares->items + 1;
-    qsort(shares->items, (size_t)shares->count, sizeof *shares->items, most_first);
+    PLM_ARRAY_SORT(shares, most_first);
     return PLM_OK;
 }
 
@@ -72,29 +74,21 @@ static const char *op_text(const plm_torch_profile *profile, const op_share *sha
     return text[0] ? text : "outside of any operation";
 }
 
-static void add_line(plm_table *table, const char *what, size_t bytes, const char *remark)
-{
-    plm__table_row(table, PLM_TABLE_PLAIN);
-    plm__table_cell(table, "%s", what);
-    plm__page_size_cell(table, bytes);
-    plm__table_cell(table, "%s", remark);
-}
-
 static void add_totals(plm_page *page, const plm_torch_profile *profile)
 {
     static const plm_table_column columns[] = {{0}, {.right = true}, {0}};
     plm_table table;
     plm__table_init(&table, columns, 3);
-    add_line(&table, "allocated", profile->allocated_bytes, "after the last event");
-    add_line(&table, "reserved", profile->reserved_bytes, "");
-    add_line(&table, "allocated peak", profile->allocated_peak_bytes, "while the trace ran");
-    add_line(&table, "reserved peak", profile->reserved_peak_bytes, "");
-    add_line(&table, "peak of traced blocks", profile->traced_peak_bytes,
-             "blocks from before the trace left out");
+    plm__page_size_row(&table, "allocated", profile->allocated_bytes, "after the last event");
+    plm__page_size_row(&table, "reserved", profile->reserved_bytes, "");
+    plm__page_size_row(&table, "allocated peak", profile->allocated_peak_bytes,
+                       "while the trace ran");
+    plm__page_size_row(&table, "reserved peak", profile->reserved_peak_bytes, "");
+    plm__page_size_row(&table, "peak of traced blocks", profile->traced_peak_bytes,
+                       "blocks from before the trace left out");
     if (profile->capacity_bytes > 0)
-        add_line(&table, "capacity", profile->capacity_bytes, "of the device");
-    plm__page_table(page, &table);
-    plm__page_gap(page);
+        plm__page_size_row(&table, "capacity", profile->capacity_bytes, "of the device");
+    plm__page_section(page, &table);
 }
 
 static plm_checklist ask(const plm_torch_profile *profile)
@@ -116,11 +110,7 @@ plm_status plm_report_torch_profile_text(const char *name, const plm_torch_profi
                                                {.title = "at the traced peak", .right = true}};
     op_shares shares = {0};
     plm_table table;
-    plm_status status = share_peak(profile, &shares);
-    if (status != PLM_OK) {
-        PLM_ARRAY_FREE(&shares);
-        return status;
-    }
+    PLM_TRY(share_peak(profile, &shares));
     plm_page page = plm__page_begin(style);
     plm__page_heading(&page, "%s, device %d: a trace of torch.profiler", name,
                       (int)profile->device);
@@ -150,11 +140,7 @@ plm_status plm_report_torch_profile_json(const char *name, const plm_torch_profi
 {
     op_shares shares = {0};
     plm_json_writer json = {0};
-    plm_status status = share_peak(profile, &shares);
-    if (status != PLM_OK) {
-        PLM_ARRAY_FREE(&shares);
-        return status;
-    }
+    PLM_TRY(share_peak(profile, &shares));
     plm__json_begin_object(&json, NULL);
     plm__json_begin_array(&json, "devices");
     plm__json_begin_object(&json, NULL);
@@ -178,9 +164,6 @@ plm_status plm_report_torch_profile_json(const char *name, const plm_torch_profi
     plm__json_end(&json);
     plm_checklist list = ask(profile);
     plm__checklist_json(&json, &list);
-    plm__json_end(&json);
-    plm__json_end(&json);
-    plm__json_end(&json);
     PLM_ARRAY_FREE(&shares);
     return plm__json_finish(&json, line);
 }

@@ -436,11 +436,6 @@ static const opcode opcodes[256] = {
     [0x91] = {"FROZENSET", NULL, 0},
 };
 
-const char *plm__pickle_opcode_name(uint8_t code)
-{
-    return opcodes[code].name ? opcodes[code].name : "an unknown opcode";
-}
-
 static plm_status step(pickle_reader *reader)
 {
     PLM_TRY(need_bytes(reader, 1));

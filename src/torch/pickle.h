@@ -20,7 +20,4 @@
 PLM_MUST_USE plm_status plm__pickle_read(plm_stream *stream, plm_document *document,
                                          plm_value *root);
 
-/* The name of an opcode, "opcode 0x7f" being told as "an unknown opcode"; static. */
-const char *plm__pickle_opcode_name(uint8_t code);
-
 #endif

@@ -164,9 +164,7 @@ static int by_thread_and_start(const void *left, const void *right)
 static void keep_outermost(profile_work *work)
 {
     int64_t kept = 0;
-    if (work->spans.count > 0)
-        qsort(work->spans.items, (size_t)work->spans.count, sizeof *work->spans.items,
-              by_thread_and_start);
+    PLM_ARRAY_SORT(&work->spans, by_thread_and_start);
     for (int64_t i = 0; i < work->spans.count; i++) {
         const op_span *last = kept > 0 ? &work->spans.items[kept - 1] : NULL;
         const op_span *span = &work->spans.items[i];
@@ -279,8 +277,7 @@ static plm_status fill_trace(profile_work *work)
         map.slots *= 2;
     PLM_TRY_DONE(plm__host_alloc(map.slots * sizeof *map.addresses, &map.addresses));
     PLM_TRY_DONE(plm__host_alloc(map.slots * sizeof *map.blocks, &map.blocks));
-    qsort(work->instants.items, (size_t)work->instants.count, sizeof *work->instants.items,
-          by_time);
+    PLM_ARRAY_SORT(&work->instants, by_time);
     for (int64_t i = 0; i < work->instants.count; i++) {
         const memory_instant *instant = &work->instants.items[i];
         note_totals(work->profile, instant);

@@ -145,9 +145,7 @@ static plm_status assemble_segments(assembly *work, const plm_value *list)
             PLM_TRY(PLM_ARRAY_PUSH(&snapshot->segments, found.segment));
         }
     }
-    if (snapshot->segments.count > 0)
-        qsort(snapshot->segments.items, (size_t)snapshot->segments.count,
-              sizeof *snapshot->segments.items, by_device_and_address);
+    PLM_ARRAY_SORT(&snapshot->segments, by_device_and_address);
     return PLM_OK;
 }
 

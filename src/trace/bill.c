@@ -92,10 +92,5 @@ plm_status plm_bill_create(plm_trace *trace, plm_bill **bill)
     made->trace = trace;
     made->fits = true;
     status = fill(made);
-    if (status != PLM_OK) {
-        plm_bill_destroy(made);
-        return status;
-    }
-    *bill = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_bill_destroy, bill);
 }

@@ -95,8 +95,7 @@ plm_status plm_trace_live_at(const plm_trace *trace, int64_t at, int64_t **indic
         if (births[block])
             PLM_TRY_DONE(PLM_ARRAY_PUSH(
                 &live, (live_block){births[block] - 1, events[births[block] - 1].bytes_asked}));
-    if (live.count > 0)
-        qsort(live.items, (size_t)live.count, sizeof *live.items, largest_first);
+    PLM_ARRAY_SORT(&live, largest_first);
     int64_t *sorted = NULL;
     PLM_TRY_DONE(plm__host_alloc((size_t)live.count * sizeof *sorted, &sorted));
     for (int64_t i = 0; i < live.count; i++)

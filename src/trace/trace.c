@@ -34,12 +34,7 @@ plm_status plm__trace_create(plm_trace **trace)
     plm_status status = plm__intern_init(&made->strings);
     if (status == PLM_OK)
         status = plm__intern_init(&made->stacks);
-    if (status != PLM_OK) {
-        plm_trace_destroy(made);
-        return status;
-    }
-    *trace = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_trace_destroy, trace);
 }
 
 void plm_trace_destroy(plm_trace *trace)

@@ -21,7 +21,6 @@ plm_status plm_train_progress_json(const plm_train_progress *progress, char **li
     plm__json_bytes(&w, "used_bytes", progress->used_bytes);
     if (progress->evaluated)
         plm__json_real(&w, "validation_loss", progress->validation_loss);
-    plm__json_end(&w);
     return plm__json_finish(&w, line);
 }
 
@@ -51,6 +50,5 @@ plm_status plm_train_result_json(const plm_train_result *result, char **line)
     plm__json_real(&w, "seconds", result->seconds);
     plm__json_text(&w, "optimizer", plm_optimizer_text(result->optimizer));
     plm__strategy_json(&w, "strategy", &result->strategy);
-    plm__json_end(&w);
     return plm__json_finish(&w, line);
 }

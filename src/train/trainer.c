@@ -138,12 +138,7 @@ plm_status plm_trainer_create(const plm_train_settings *settings, plm_trainer **
     made->settings = *settings;
     made->cap_bytes = settings->device->usage.cap_bytes;
     plm_status status = start(made);
-    if (status != PLM_OK) {
-        plm_trainer_destroy(made);
-        return status;
-    }
-    *trainer = made;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, made, plm_trainer_destroy, trainer);
 }
 
 void plm_trainer_destroy(plm_trainer *trainer)

@@ -53,11 +53,18 @@ static void end(asked it)
 static const plm_checklist_item *check_of(const asked *it, plm_question kind, plm_answer wanted)
 {
     const plm_checklist_item *check = &it->list->items[kind];
+    static const char *const answers[] = {"cannot be told", "no", "yes"};
+    static const plm_answer bad[PLM_QUESTION_COUNT] = {
+#define PLM_QUESTION_ROW(name, key, question, yes_is_good)                                         \
+    yes_is_good ? PLM_ANSWER_NO : PLM_ANSWER_YES,
+        PLM_QUESTION_MAP(PLM_QUESTION_ROW)
+#undef PLM_QUESTION_ROW
+    };
     if (check->answer != wanted)
-        fail_msg("%s: %s, wanted %s: %s", plm_question_key(kind), plm_answer_text(check->answer),
-                 plm_answer_text(wanted), check->reason);
+        fail_msg("%s: %s, wanted %s: %s", plm_question_key(kind), answers[check->answer],
+                 answers[wanted], check->reason);
     assert_true(check->reason[0] && check->basis[0]);
-    if (plm__question_wants_action(kind, check->answer))
+    if (check->answer == bad[kind])
         assert_true(check->action[0]);
     return check;
 }

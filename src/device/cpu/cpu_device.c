@@ -211,12 +211,7 @@ plm_status plm__cpu_create(int32_t threads, size_t cap_bytes, plm_device **devic
         (plm_device){.table = &cpu_table, .usage = {.cap_bytes = cap_bytes}, .threads = given};
     cpu->kernels = plm__cpu_best_kernels();
     plm_status status = plm__products_create(given, &cpu->products);
-    if (status != PLM_OK) {
-        destroy(&cpu->base);
-        return status;
-    }
-    *device = &cpu->base;
-    return PLM_OK;
+    return PLM_HAND_OVER(status, &cpu->base, destroy, device);
 }
 
 void plm__cpu_use_kernels(plm_device *device, const plm_cpu_kernels *kernels)

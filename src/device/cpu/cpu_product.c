@@ -394,11 +394,7 @@ static plm_status prepare(plm_products *products, const job *wanted, void *works
         status = bind_all(products, wanted, workspace, &d, prepared);
     use_threads(before);
     forget_descriptors(&d);
-    if (status == PLM_OK)
-        *out = prepared;
-    else
-        plm__products_forget(prepared);
-    return status;
+    return PLM_HAND_OVER(status, prepared, plm__products_forget, out);
 }
 
 plm_status plm__products_prepare(plm_products *products, const plm_launch *launch, void **prepared)
@@ -495,11 +491,7 @@ plm_status plm__products_create(int32_t threads, plm_products **out)
         code == dnnl_success
             ? probe(products)
             : plm_fail(PLM_ERROR_DEVICE, "the product library did not start: code %d", (int)code);
-    if (status == PLM_OK)
-        *out = products;
-    else
-        plm__products_destroy(products);
-    return status;
+    return PLM_HAND_OVER(status, products, plm__products_destroy, out);
 }
 
 void plm__products_destroy(plm_products *products)
