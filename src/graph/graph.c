@@ -227,7 +227,8 @@ plm_status plm__graph_view(plm_graph *graph, plm_tensor of, const plm_shape *sha
     return PLM_OK;
 }
 
-plm_dtype plm__graph_flat_dtype(const plm_graph *graph, plm_flat flat)
+/* The element type of a kind of flat storage. */
+static plm_dtype flat_dtype(const plm_graph *graph, plm_flat flat)
 {
     switch (flat) {
     case PLM_FLAT_PARAMETER:
@@ -247,7 +248,7 @@ plm_flat plm__graph_updated_flat(const plm_graph *graph)
 /* Where element `element` of a flat storage lies; plain numbers, so whole bytes. */
 static size_t flat_offset(const plm_graph *graph, plm_flat flat, size_t element)
 {
-    return element * plm__dtype_size(plm__graph_flat_dtype(graph, flat));
+    return element * plm__dtype_size(flat_dtype(graph, flat));
 }
 
 /* Makes the group's flat storage of this kind when it is missing, as long as the group is now. */
@@ -474,7 +475,7 @@ plm_tensor plm__graph_flat(plm_graph *graph, plm_tensor tensor, plm_flat flat)
     plm_tensor made = PLM_TENSOR_NONE;
     const plm_tensor_info base = *plm__graph_tensor(graph, tensor);
     plm_shape shape = base.shape;
-    shape.dtype = plm__graph_flat_dtype(graph, flat);
+    shape.dtype = flat_dtype(graph, flat);
     size_t offset = flat_offset(graph, flat, base.offset / plm__dtype_size(base.shape.dtype));
     if (!plm__graph_check(graph, need_flat_storage(graph, flat, parameter_info->group)) ||
         !plm__graph_check(graph, add_tensor(graph, &shape,
@@ -507,7 +508,7 @@ plm_tensor plm__graph_flat_part(plm_graph *graph, plm_flat flat, plm_group group
     if (storage < 0)
         return PLM_TENSOR_NONE;
     plm_shape shape = {
-        .dtype = plm__graph_flat_dtype(graph, flat), .rank = 1, .dims = {(int64_t)(end - begin)}};
+        .dtype = flat_dtype(graph, flat), .rank = 1, .dims = {(int64_t)(end - begin)}};
     plm_tensor tensor = PLM_TENSOR_NONE;
     if (!plm__graph_check(graph, add_tensor(graph, &shape, storage, flat_offset(graph, flat, begin),
                                             flats[flat].role, &tensor)))
@@ -527,7 +528,7 @@ static plm_tensor brief_gradient(plm_graph *graph, plm_tensor tensor)
     plm_tensor *gradient = &info->flat[PLM_FLAT_GRADIENT];
     const plm_tensor_info base = *plm__graph_tensor(graph, tensor);
     plm_shape shape = base.shape;
-    shape.dtype = plm__graph_flat_dtype(graph, PLM_FLAT_GRADIENT);
+    shape.dtype = flat_dtype(graph, PLM_FLAT_GRADIENT);
     if (*gradient != PLM_TENSOR_NONE)
         return *gradient;
     if (!plm__graph_check(graph,

@@ -185,9 +185,6 @@ plm_tensor plm__graph_flat_part(plm_graph *graph, plm_flat flat, plm_group group
 /* The whole of it as one tensor [N]. */
 plm_tensor plm__graph_flat_whole(plm_graph *graph, plm_flat flat, plm_group group);
 
-/* The element type of a kind of flat storage. */
-plm_dtype plm__graph_flat_dtype(const plm_graph *graph, plm_flat flat);
-
 /* The kind that an update changes: the masters where there are any, else the parameters. */
 plm_flat plm__graph_updated_flat(const plm_graph *graph);
 

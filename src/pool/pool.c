@@ -16,12 +16,6 @@ static const plm__pool_table *const tables[PLM_POOL_POLICY_COUNT] = {
     [PLM_POOL_MAPPED] = &plm__mapped_table,
 };
 
-const char *plm__pool_policy_name(plm_pool_policy policy)
-{
-    PLM_ASSERT((unsigned)policy < PLM_POOL_POLICY_COUNT);
-    return tables[policy]->name;
-}
-
 /* ---- shelves ---- */
 
 /*

@@ -40,9 +40,6 @@ typedef enum plm_pool_policy {
     PLM_POOL_POLICY_COUNT
 } plm_pool_policy;
 
-/* "caching", "mapped"; static. */
-const char *plm__pool_policy_name(plm_pool_policy policy);
-
 /*
  * *pool = an empty pool over `source` (borrowed, outlives the pool), owned by the caller. Settings
  * are copied; NULL means the defaults. PLM_ERROR_ARGUMENT for settings out of range,

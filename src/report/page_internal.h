@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "report/timeline.h"
 
-/* Appends a count with commas between thousands: "85,311". */
-void plm__page_add_count(plm_text *out, int64_t count);
-
 /* Appends what people call a site: its call site, or its layer and tensor, or its role. */
 void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_holder_key *site);
 

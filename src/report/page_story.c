@@ -7,18 +7,9 @@
 
 #include "plimsoll/size.h"
 #include "report/escape.h"
+#include "report/wrap.h"
 
 enum { HOLDERS_MAX = 3 };
-
-void plm__page_add_count(plm_text *out, int64_t count)
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%lld", (long long)count);
-    for (int i = 0; i < length; i++) {
-        bool comma = i > 0 && digits[i - 1] != '-' && (length - i) % 3 == 0;
-        plm__text_add(out, "%s%c", comma ? "," : "", digits[i]);
-    }
-}
 
 void plm__page_add_site(plm_text *out, const plm_trace *trace, const plm_holder_key *site)
 {
@@ -51,9 +42,9 @@ static void add_instant(plm_text *out, const plm_timeline *t, const plm_export_s
                         int64_t event)
 {
     plm__text_add(out, "event ");
-    plm__page_add_count(out, event);
+    plm__text_count(out, event);
     plm__text_add(out, " of ");
-    plm__page_add_count(out, t->event_count);
+    plm__text_count(out, t->event_count);
     if (source->timed)
         plm__text_add(out, ", %.3f s in",
                       (double)(t->events[event].time - t->events[0].time) * 1e-9);
@@ -121,7 +112,7 @@ static void tell_holders(plm_text *out, const plm_timeline *t)
     int grouping = plm__timeline_first_grouping(t);
     int64_t bin = t->peak.event / t->bin_events;
     bool taken[PLM_GROUPS_MAX] = {false};
-    plm__page_add_count(out, t->peak_blocks);
+    plm__text_count(out, t->peak_blocks);
     plm__text_add(out, " block%s live then. Most is held by", t->peak_blocks == 1 ? "" : "s");
     for (int i = 0; i < HOLDERS_MAX; i++) {
         int group = next_holder(t, grouping, bin, taken);
@@ -161,7 +152,7 @@ static void tell_failures(plm_text *out, const plm_timeline *t, const plm_export
     int64_t i = 0;
     while (t->events[i].kind != PLM_EVENT_OUT_OF_MEMORY)
         i++;
-    plm__page_add_count(out, t->oom_count);
+    plm__text_count(out, t->oom_count);
     plm__text_add(out, " request%s failed for want of memory. The first, of ",
                   t->oom_count == 1 ? "" : "s");
     add_size(out, t->events[i].bytes_asked);
@@ -175,7 +166,7 @@ static void tell_failures(plm_text *out, const plm_timeline *t, const plm_export
 static void tell_end(plm_text *out, const plm_timeline *t)
 {
     plm__text_add(out, "At the end ");
-    plm__page_add_count(out, t->end_blocks);
+    plm__text_count(out, t->end_blocks);
     plm__text_add(out, " block%s still live: ", t->end_blocks == 1 ? " is" : "s are");
     add_size(out, t->end_bytes);
     plm__text_add(out, ".");
@@ -185,12 +176,12 @@ static void tell_limits(plm_text *out, const plm_timeline *t, const plm_export_s
 {
     if (source->carried_in > 0 && source->carried_in < t->event_count) {
         plm__text_add(out, "Recording began late: the first ");
-        plm__page_add_count(out, source->carried_in);
+        plm__text_count(out, source->carried_in);
         plm__text_add(out, " events stand for blocks that lived already. ");
     }
     if (t->smallest_kept_bytes > 0) {
         plm__text_add(out, "Of ");
-        plm__page_add_count(out, t->block_count);
+        plm__text_count(out, t->block_count);
         plm__text_add(out, " blocks, those under ");
         add_size(out, t->smallest_kept_bytes);
         plm__text_add(out, " are told in sums only.");

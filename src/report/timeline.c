@@ -241,7 +241,8 @@ static plm_status tell(plm_timeline *t)
     return PLM_OK;
 }
 
-size_t plm__timeline_reserved_at(const plm_timeline *timeline, int64_t event)
+/* The sum of the segments right after an event. */
+static size_t reserved_at(const plm_timeline *timeline, int64_t event)
 {
     int64_t low = 0, high = timeline->extents.steps.count;
     while (high - low > 1) {
@@ -270,7 +271,7 @@ plm_status plm__timeline_init(const plm_export_source *source, plm_timeline *tim
     for (int64_t i = 0; i < t->extents.steps.count; i++)
         if (t->extents.steps.items[i].bytes > t->reserved_peak)
             t->reserved_peak = t->extents.steps.items[i].bytes;
-    t->reserved_at_peak = plm__timeline_reserved_at(t, t->peak.event);
+    t->reserved_at_peak = reserved_at(t, t->peak.event);
     plm__host_free(t->site_of_block);
     plm__host_free(t->kept_of_block);
     plm__host_free(t->size_classes);

@@ -91,7 +91,4 @@ static inline int plm__timeline_first_grouping(const plm_timeline *timeline)
     return timeline->recorded ? PLM_GROUPING_OP : PLM_GROUPING_ROLE;
 }
 
-/* The sum of the segments right after an event. */
-size_t plm__timeline_reserved_at(const plm_timeline *timeline, int64_t event);
-
 #endif

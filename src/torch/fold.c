@@ -48,7 +48,8 @@ static inline void collect(const plm_value *pairs, int64_t count, dict_fields *f
     }
 }
 
-bool plm__fold_bits(const plm_value *value, uint64_t *bits)
+/* A number of any sign as 64 bits; false when the value is no integer. */
+static bool bits_of(const plm_value *value, uint64_t *bits)
 {
     if (value->kind != PLM_VALUE_INTEGER && value->kind != PLM_VALUE_NATURAL)
         return false;
@@ -56,11 +57,12 @@ bool plm__fold_bits(const plm_value *value, uint64_t *bits)
     return true;
 }
 
-bool plm__fold_natural(const plm_value *value, uint64_t *natural)
+/* A number that is not negative; false otherwise. */
+static bool natural_of(const plm_value *value, uint64_t *natural)
 {
     if (value->kind == PLM_VALUE_INTEGER && value->integer < 0)
         return false;
-    return plm__fold_bits(value, natural);
+    return bits_of(value, natural);
 }
 
 static plm_status wrong(plm_word key, const char *wanted)
@@ -73,7 +75,7 @@ static inline plm_status get_bits(const dict_fields *fields, plm_word key, uint6
 {
     if (!has(fields, key))
         return PLM_OK;
-    return plm__fold_bits(fields->at[key], bits) ? PLM_OK : wrong(key, "integer");
+    return bits_of(fields->at[key], bits) ? PLM_OK : wrong(key, "integer");
 }
 
 /* A number of bytes. Left alone when the key is absent. */
@@ -82,7 +84,7 @@ static inline plm_status get_bytes(const dict_fields *fields, plm_word key, size
     uint64_t natural;
     if (!has(fields, key))
         return PLM_OK;
-    if (!plm__fold_natural(fields->at[key], &natural))
+    if (!natural_of(fields->at[key], &natural))
         return wrong(key, "number of bytes");
     *bytes = natural;
     return PLM_OK;
@@ -113,8 +115,7 @@ static inline plm_status get_time(const dict_fields *fields, int64_t *time)
     uint64_t microseconds;
     if (!has(fields, PLM_WORD_TIME_US))
         return PLM_OK;
-    if (!plm__fold_natural(fields->at[PLM_WORD_TIME_US], &microseconds) ||
-        microseconds > INT64_MAX / 1000)
+    if (!natural_of(fields->at[PLM_WORD_TIME_US], &microseconds) || microseconds > INT64_MAX / 1000)
         return wrong(PLM_WORD_TIME_US, "time in microseconds");
     *time = (int64_t)microseconds * 1000;
     return PLM_OK;
@@ -154,7 +155,7 @@ static plm_status get_pool(plm_fold_store *store, const dict_fields *fields, plm
     uint64_t id[2];
     for (int i = 0; i < 2; i++) {
         plm_value item = plm__document_item(store->document, pair, i);
-        if (!plm__fold_bits(&item, &id[i]))
+        if (!bits_of(&item, &id[i]))
             return wrong(key, "pair of numbers");
     }
     uint32_t number;
@@ -308,7 +309,7 @@ static plm_status read_old_history(plm_fold_store *store, const plm_value *histo
     const plm_value *frames = plm__document_member(store->document, &newest, PLM_WORD_FRAMES);
     uint64_t bytes;
     if (size) {
-        if (!plm__fold_natural(size, &bytes))
+        if (!natural_of(size, &bytes))
             return wrong(PLM_WORD_REAL_SIZE, "number of bytes");
         *asked = bytes;
     }

@@ -161,10 +161,4 @@ plm_fold_owner plm__fold_get_owner(const plm_fold_store *store, uint32_t number)
 /* The frames of a stack: their numbers, to be copied out with memcpy, and how many. */
 const char *plm__fold_get_stack(const plm_fold_store *store, uint32_t number, int64_t *count);
 
-/* A number of any sign as 64 bits; false when the value is no integer. */
-bool plm__fold_bits(const plm_value *value, uint64_t *bits);
-
-/* A number that is not negative; false otherwise. */
-bool plm__fold_natural(const plm_value *value, uint64_t *natural);
-
 #endif
