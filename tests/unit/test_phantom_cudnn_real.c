@@ -41,6 +41,14 @@ struct interface {
     void *device; /* set on heuristics; NULL: the stand-in does so itself */
 };
 
+/* Asked by the leak sanitizer: descriptors live until the test ends, and cuDNN keeps some for good.
+ */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libcudnn";
+}
+
 static struct interface interface_of(enum plm__test_library library)
 {
     return (struct interface){
