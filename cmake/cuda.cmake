@@ -6,7 +6,8 @@
 # cuBLASLt and cuDNN are opened when the device is.
 
 find_program(PLM_NVCC nvcc HINTS /usr/local/cuda/bin /usr/lib/cuda/bin)
-if(NOT PLM_NVCC OR NOT PLM_ENGINE OR PLM_STATIC)
+# The sanitizers see nothing of a GPU, and the kernels take a quarter of a minute.
+if(NOT PLM_NVCC OR NOT PLM_ENGINE OR PLM_STATIC OR CMAKE_C_FLAGS_DEBUG MATCHES "fsanitize")
     message(STATUS "nvcc is missing, or not wanted: the module for GPUs is not built")
     return()
 endif()
