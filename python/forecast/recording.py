@@ -194,6 +194,7 @@ def attach(torch, wanted):
     """torch has been imported."""
     refusal.check_torch(torch)
     refusal.check_stand_in()
+    refusal.check_allocator(torch)
     recording = Recording(torch, wanted)
     refusal.on_refused(lambda text: recording.finish("refused", text, words.line()))
     values.begin(torch)

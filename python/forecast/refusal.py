@@ -64,6 +64,13 @@ def check_torch(torch):
                % (TORCH_MIN + (version,)))
 
 
+def check_allocator(torch):
+    backend = torch.cuda.get_allocator_backend()
+    if backend != "native":
+        refuse("wanted PyTorch's native allocator, found %s, which records nothing; leave backend "
+               "out of PYTORCH_CUDA_ALLOC_CONF" % backend)
+
+
 def check_stand_in():
     """The loader forgets LD_PRELOAD for programs of other rights, and launchers may clear it."""
     if not hasattr(ctypes.CDLL(None), "plm_phantom_counts"):

@@ -192,11 +192,13 @@ static void say_ranges(plm_page *page, const plm_forecast_rank *rank)
     char low[PLM_SIZE_TEXT], high[PLM_SIZE_TEXT], least[PLM_SIZE_TEXT], most[PLM_SIZE_TEXT];
     for (int64_t i = 0; i < rank->range_count; i++) {
         const plm_forecast_range *range = &rank->ranges[i];
-        plm__page_say(page, 0, "A range: %s. Allocated %s to %s, reserved %s to %s.", range->what,
-                      plm_size_format(range->low_allocated_bytes, low),
-                      plm_size_format(range->high_allocated_bytes, high),
-                      plm_size_format(range->low_reserved_bytes, least),
-                      plm_size_format(range->high_reserved_bytes, most));
+        plm_size_format(range->low_allocated_bytes, low);
+        plm_size_format(range->high_allocated_bytes, high);
+        plm_size_format(range->low_reserved_bytes, least);
+        plm_size_format(range->high_reserved_bytes, most);
+        if (strcmp(low, high) != 0 || strcmp(least, most) != 0) /* else less than is printed */
+            plm__page_say(page, 0, "A range: %s. Allocated %s to %s, reserved %s to %s.",
+                          range->what, low, high, least, most);
     }
 }
 

@@ -354,6 +354,10 @@ class Refusals(Forecasting):
         self.refused(LOOP, "wanted PyTorch 2.4 or newer, found 2.3.1", FAKE_VERSION="2.3.1")
         self.good(LOOP, FAKE_VERSION="2.4.0")
 
+    def test_an_allocator_that_records_nothing_is_refused(self):
+        self.refused(LOOP, "wanted PyTorch's native allocator, found cudaMallocAsync",
+                     FAKE_BACKEND="cudaMallocAsync")
+
     def test_a_lost_library_is_said(self):
         self.refused(LOOP, "dropped LD_PRELOAD", FAKE_PHANTOM="no")
 
