@@ -477,13 +477,42 @@ static bool pools_must_be_inferred(const start_work *work)
     return is_private;
 }
 
+/*
+ * Which event took each final segment. Only what was served behind it is of the segment's pool: a
+ * driver gives the addresses of a segment that went back to another pool.
+ *
+ *     alloc A, free A (emptied before a capture), alloc A (by the capture): born at the last
+ */
+static plm_status find_births(const start_work *work)
+{
+    const plm_snapshot_device *device = work->device;
+    int64_t *births = NULL;
+    PLM_TRY(plm__host_alloc(((size_t)device->segment_count + 1) * sizeof *births, &births));
+    work->start->births = births;
+    for (int64_t s = 0; s < device->segment_count; s++)
+        births[s] = -1;
+    for (int64_t i = work->device->carried_in; i < work->event_count; i++) {
+        const plm_event *event = &work->events[i];
+        if (event->kind != PLM_EVENT_SEGMENT_ALLOC)
+            continue;
+        const plm_snapshot_segment *segment = plm__snapshot_find_segment(device, event->address);
+        if (segment && segment->address == event->address)
+            births[segment - device->segments] = i;
+    }
+    return PLM_OK;
+}
+
 uint32_t plm__start_pool(const plm_start *start, const plm_snapshot_device *device,
                          const plm_event *event)
 {
+    int64_t count;
     if (event->pool != 0 || !start->infers_pools)
         return event->pool;
     const plm_snapshot_segment *segment = plm__snapshot_find_segment(device, event->address);
-    return segment ? segment->pool : 0;
+    const plm_event *events = plm_trace_events(device->trace, &count);
+    int64_t birth = segment ? start->births[segment - device->segments] : -1;
+    bool is_before = birth >= 0 && (event < events + birth || event >= events + count);
+    return segment && !is_before ? segment->pool : 0;
 }
 
 plm_status plm__start_create(const plm_snapshot_device *device, const plm_pool_settings *settings,
@@ -505,6 +534,8 @@ plm_status plm__start_create(const plm_snapshot_device *device, const plm_pool_s
     PLM_TRY_DONE(find_expandable(&work));
     PLM_TRY_DONE(lay_out(&work));
     start->infers_pools = pools_must_be_inferred(&work);
+    if (start->infers_pools)
+        PLM_TRY_DONE(find_births(&work));
 done:
     plm__host_free(work.known_bytes);
     PLM_ARRAY_FREE(&work.ranges);
@@ -520,5 +551,6 @@ void plm__start_fini(plm_start *start)
     PLM_ARRAY_FREE(&start->held);
     plm__host_free(start->pending);
     plm__host_free(start->unsure);
+    plm__host_free(start->births);
     memset(start, 0, sizeof *start);
 }

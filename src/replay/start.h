@@ -29,6 +29,7 @@ typedef struct plm_start {
     /* By block number: the block may take up to 1 MiB more, at the cost of a free block. */
     uint8_t *unsure;
     bool infers_pools; /* events do not name private pools, final segments do */
+    int64_t *births; /* by final segment, when pools are inferred: the event that took it, or -1 */
 } plm_start;
 
 /*
@@ -43,7 +44,8 @@ PLM_MUST_USE plm_status plm__start_create(const plm_snapshot_device *device,
 
 void plm__start_fini(plm_start *start);
 
-/* The private pool that an event belongs to, 0 for the default. */
+/* The private pool that an event of the device's trace, or a held one, belongs to; 0: the default.
+ * A segment that was given back before the end is taken to be of the default pool. */
 uint32_t plm__start_pool(const plm_start *start, const plm_snapshot_device *device,
                          const plm_event *event);
 

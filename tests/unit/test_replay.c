@@ -293,6 +293,40 @@ static void a_block_held_at_the_start_takes_a_rest_of_a_mebibyte_and_no_more(voi
     assert_int_equal(taken_by_held("max_split_size_mb:21", 20 * MIB, 15 * MIB), 15 * MIB);
 }
 
+/* ---- private pools that events do not name ---- */
+
+static bool choose_one_address(void *context, size_t bytes, uint64_t *address)
+{
+    (void)context, (void)bytes;
+    *address = 64 * MIB;
+    return true;
+}
+
+/* A segment is given back before a capture, and the driver gives its address to the capture: only
+ * what is served from then on is of the capture's pool. */
+static void a_private_pool_begins_when_its_segment_was_taken(void **state)
+{
+    (void)state;
+    plm_pool_grant before, captured;
+    test_recorder recorder;
+    recorder_begin(&recorder, GIB, "");
+    recorder.hides_pools = true;
+    recorder.space.chooser = choose_one_address;
+    assert_ok(plm__pool_alloc(recorder.pool, &(plm_pool_request){.bytes = 30 * MIB}, &before));
+    assert_ok(plm__pool_free(recorder.pool, before.address, NULL));
+    assert_ok(plm__pool_empty_cache(recorder.pool));
+    const plm_pool_request request = {.bytes = 40 * MIB, .private_pool = 1};
+    assert_ok(plm__pool_alloc(recorder.pool, &request, &captured));
+    assert_int_equal(captured.address, before.address);
+    plm_snapshot *snapshot = recorder_snapshot(&recorder, 0);
+    recorder_end(&recorder);
+    plm_replay_result result = replay(snapshot, &(plm_replay_case){.settings = NULL});
+    plm_snapshot_destroy(snapshot);
+    assert_int_equal(result.addresses_reproduced, 2);
+    assert_int_equal(result.reserved_peak_bytes, 40 * MIB); /* not 70: the 30 had gone back */
+    assert_true(result.segments_reproduced);
+}
+
 /* ---- settings that are not recorded ---- */
 
 /* The size of shared segments that a recording under 40 MiB, which it does not say, shows. */
@@ -513,6 +547,7 @@ int main(void)
         cmocka_unit_test(expandable_segments_reserve_what_they_did),
         cmocka_unit_test(any_history_is_reproduced_also_when_its_beginning_is_lost),
         cmocka_unit_test(a_block_held_at_the_start_takes_a_rest_of_a_mebibyte_and_no_more),
+        cmocka_unit_test(a_private_pool_begins_when_its_segment_was_taken),
         cmocka_unit_test(the_size_of_shared_segments_is_inferred_from_a_request_that_shares_one),
         cmocka_unit_test(a_guess_that_proves_wrong_tells_no_failure_twice),
         cmocka_unit_test(a_trace_that_was_filled_has_the_allocated_peak),
