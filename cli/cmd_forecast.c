@@ -269,12 +269,12 @@ static plm_status print_all(targets *all, const forecast_options *o, const plm_f
     return PLM_OK;
 }
 
-/* 0 when something fits, 1 when nothing does; 2 when a target failed. */
+/* 0 when something fits, 1 when nothing does; 2 when a target or the script failed. */
 static int answer_of(const targets *all)
 {
     bool fits = false;
     for (int i = 0; i < all->count; i++) {
-        if (!all->results[i])
+        if (!all->results[i] || all->results[i]->script_status)
             return CLI_WRONG;
         fits = fits || all->results[i]->fits;
     }

@@ -164,7 +164,9 @@ typedef struct plm_forecast_result {
     char **written;        /* files that the private view kept from being written */
     int64_t written_count; /* of all; PLM_FORECAST_WRITES_MAX at most are listed */
     size_t written_bytes;
-    double seconds; /* that the runs took here */
+    int script_status; /* not 0: with it the script ended by itself, before the steps asked for;
+                          what it would have held later is not in the figures */
+    double seconds;    /* that the runs took here */
     bool varied;
     int64_t value; /* of the argument that was varied; least - 1: none fits */
 } plm_forecast_result;

@@ -328,6 +328,19 @@ static plm_status check_ranks(const plm_forecast *forecast, const plm_script_end
     return PLM_OK;
 }
 
+/* The status of a script that left its answer by itself and failed without an error that Python
+ * saw, as by sys.exit(3); 0 where it ran out of memory, which is told. */
+static int own_status(const plm_script_end *end, const plm_forecast_result *result)
+{
+    bool by_itself = false;
+    for (int64_t i = 0; i < result->rank_count; i++) {
+        if (result->ranks[i].ended == PLM_FORECAST_OUT_OF_MEMORY)
+            return 0;
+        by_itself = by_itself || result->ranks[i].ended == PLM_FORECAST_SCRIPT;
+    }
+    return by_itself ? end->exit_status : 0;
+}
+
 void plm__trial_forget(plm_forecast_result *result)
 {
     for (int64_t i = 0; i < result->rank_count; i++)
@@ -364,5 +377,6 @@ plm_status plm__trial_run(plm_forecast *forecast, const plm_words *command,
     PLM_TRY(status);
     PLM_TRY(read_unknown(forecast, result));
     result->seconds += 1e-9 * (double)(plm__clock_ns() - begun);
+    result->script_status = own_status(&end, result);
     return check_ranks(forecast, &end, result);
 }

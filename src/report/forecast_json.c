@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A forecast of one target as JSON on one line. */
+#include <stdio.h>
+
 #include "base/json.h"
 #include "plimsoll/report_forecast.h"
 
@@ -53,9 +55,20 @@ static void add_ranges(plm_json_writer *json, const plm_forecast_rank *rank)
     plm__json_end(json);
 }
 
-static void add_warnings(plm_json_writer *json, const plm_forecast_rank *rank)
+static void add_warnings(plm_json_writer *json, const plm_forecast_result *result,
+                         const plm_forecast_rank *rank)
 {
+    char what[PLM_FORECAST_LINE_TEXT];
     plm__json_begin_array(json, "warnings");
+    if (result->script_status) {
+        snprintf(what, sizeof what,
+                 "the script ended with status %d by itself, before the steps asked for",
+                 result->script_status);
+        plm__json_begin_object(json, NULL);
+        plm__json_text(json, "what", what);
+        plm__json_text(json, "line", NULL);
+        plm__json_end(json);
+    }
     for (int64_t i = 0; i < rank->warning_count; i++) {
         plm__json_begin_object(json, NULL);
         plm__json_text(json, "what", rank->warnings[i].what);
@@ -108,6 +121,7 @@ static void add_result(plm_json_writer *json, const plm_forecast_report *report,
     else
         plm__json_text(json, "margin_bytes", NULL);
     plm__json_bool(json, "out_of_memory", result->out_of_memory);
+    plm__json_int(json, "script_status", result->script_status);
     if (report->argument) {
         plm__json_text(json, "argument", report->argument);
         plm__json_int(json, "value", result->value);
@@ -116,7 +130,7 @@ static void add_result(plm_json_writer *json, const plm_forecast_report *report,
     plm__json_text(json, "line", result->line[0] ? result->line : NULL);
     add_rank(json, rank);
     add_ranges(json, rank);
-    add_warnings(json, rank);
+    add_warnings(json, result, rank);
     add_writes(json, result, rank);
     add_ranks(json, result);
     plm__json_real(json, "seconds", result->seconds);

@@ -140,6 +140,17 @@ static void say_search(plm_page *page, int64_t indent, const plm_forecast_report
                       report->argument);
 }
 
+/* Beside the verdict, which is of what the script came to. */
+static void say_status(plm_page *page, int64_t indent, const char *target,
+                       const plm_forecast_result *result)
+{
+    if (result && result->script_status)
+        plm__page_say(page, indent,
+                      "%s%sthe script ended with status %d by itself, before the steps asked for; "
+                      "what it would have held later is not in the figures.",
+                      target, *target ? ": " : "But ", result->script_status);
+}
+
 static void say_verdict(plm_page *page, const plm_forecast_report *report,
                         const plm_forecast_result *result)
 {
@@ -163,6 +174,7 @@ static void say_verdict(plm_page *page, const plm_forecast_report *report,
                           margin_text(result, margin) + 1, capacity);
     else
         plm__page_heading(page, "Does not fit: memory ran out within %s", capacity);
+    say_status(page, PARAGRAPH, "", result);
     if (result->fits)
         say_search(page, PARAGRAPH, report);
     if (result->out_of_memory && result->needs_known)
@@ -333,6 +345,8 @@ static void add_targets(plm_page *page, const plm_forecast_report *report)
     for (int64_t i = 0; i < report->count; i++)
         if (!report->rows[i].result)
             plm__page_say(page, 0, "%s failed: %s.", report->rows[i].target, report->rows[i].error);
+    for (int64_t i = 0; i < report->count; i++)
+        say_status(page, 0, report->rows[i].target, report->rows[i].result);
     plm__page_say(page, 0,
                   "The margin is what is left of the memory beside reserved memory and the "
                   "context.");

@@ -9,7 +9,8 @@
  * fail (with an error), sizes (was asked for a size with a long name), t4fails (on that device),
  * silent (leaves nothing), dies (with status 7), garbage (leaves no JSON), r0fails (rank 0 ends
  * with an error), write (over the file `old`), pipe (in the place of the log), hang (for ever),
- * hangs64 (with a batch of 64), cudnn (takes the larger context).
+ * hangs64 (with a batch of 64), cudnn (takes the larger context), exits0 and exits3 (by itself,
+ * before the steps asked for), exits3late (with status 3 behind them).
  */
 #ifndef PLM_TEST_FAKE_SCRIPT_H
 #define PLM_TEST_FAKE_SCRIPT_H
@@ -49,6 +50,7 @@
     "hang) sleep 1000 ;;\n"                                                                        \
     "hangs64) [ $batch -lt 64 ] || sleep 1000 ;;\n"                                                \
     "cudnn) cudnn=true ;;\n"                                                                       \
+    "exits[03]) [ $ended != steps ] || ended=script ;;\n"                                          \
     "esac\n"                                                                                       \
     "row=\"\\\"allocated_bytes\\\": $allocated, \\\"reserved_bytes\\\": $reserved\"\n"             \
     "[ ! -e \"$SNAPSHOT\" ] || cp \"$SNAPSHOT\" \"$out/rank$rank.pickle\"\n"                       \
@@ -67,6 +69,7 @@
     " \"ranges\": [{\"what\": \"first updates skipped\", \"low_allocated_bytes\": $gib,\n"         \
     "   \"high_allocated_bytes\": $allocated, \"low_reserved_bytes\": $gib, "                      \
     "\"high_reserved_bytes\": $reserved}]}\n"                                                      \
-    "TEXT\n"
+    "TEXT\n"                                                                                       \
+    "case $mode in exits3*) exit 3 ;; esac\n"
 
 #endif

@@ -234,6 +234,40 @@ static void the_context_is_larger_where_cudnn_was_in_use(void **state)
     json_decref(root);
 }
 
+static void a_script_that_fails_by_itself_is_told_beside_the_verdict(void **state)
+{
+    (void)state;
+    static const char told[] =
+        "the script ended with status 3 by itself, before the steps asked for";
+    assert_int_equal(forecast("--capacity 16GiB", "--mode exits3", to_output), 2);
+    assert_told("Fits: 10.77 GiB of 16.00 GiB are left");
+    assert_told("But the script ended with status 3 by itself");
+    json_t *root = forecast_json("--capacity 16GiB", "--mode exits3", 2);
+    assert_true(json_is_true(json_object_get(root, "fits")));
+    assert_int_equal(json_number(root, "script_status"), 3);
+    assert_string_equal(
+        json_string_value(json_object_get(at(json_object_get(root, "warnings"), 0), "what")), told);
+    json_decref(root);
+    assert_int_equal(forecast("--target t4 --target h100", "--mode exits3", to_output), 2);
+    assert_told("t4: the script ended with status 3 by itself");
+    assert_told("h100: the script ended with status 3 by itself");
+}
+
+static void an_end_that_is_no_failure_of_the_script_is_not_told(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"--mode exits0", "--mode exits3late"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        json_t *root = forecast_json("--capacity 16GiB", modes[i], 0);
+        assert_int_equal(json_number(root, "script_status"), 0);
+        assert_int_equal(json_array_size(json_object_get(root, "warnings")), 1);
+        json_decref(root);
+    }
+    /* Memory that ran out is why rank 1 failed, and the second run ends as the first did. */
+    assert_int_equal(forecast("--capacity 6GiB --ranks 2", "--mode exits3late", to_output), 1);
+    assert_null(strstr(output, "by itself"));
+}
+
 /* ---- the largest value ---- */
 
 static void the_largest_batch_that_just_fits_is_found(void **state)
@@ -539,6 +573,8 @@ int main(void)
         TEST(json_has_the_keys_to_rely_on),
         TEST(a_byte_decides_whether_a_script_fits),
         TEST(the_context_is_larger_where_cudnn_was_in_use),
+        TEST(a_script_that_fails_by_itself_is_told_beside_the_verdict),
+        TEST(an_end_that_is_no_failure_of_the_script_is_not_told),
         TEST(the_largest_batch_that_just_fits_is_found),
         TEST(a_search_tells_when_all_fit_and_when_none_does),
         TEST(several_targets_make_a_table),
