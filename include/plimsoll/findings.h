@@ -178,7 +178,8 @@ typedef struct plm_findings {
 } plm_findings;
 
 /* *findings = what a device says; owned by the caller, and borrows the device, which is only read.
- * PLM_ERROR_HOST_MEMORY. */
+ * A device made by hand has as many of everything as its counts say, and events name its blocks by
+ * their index: this is not looked at. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_findings_create(const plm_snapshot_device *device,
                                             const plm_findings_options *options,
                                             plm_findings **findings);
