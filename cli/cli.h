@@ -90,16 +90,18 @@ plm_report_style cli_style(int64_t rows);
 
 enum { CLI_PATH_TEXT = 4096 };
 
-/* Where the rates of this machine are kept: `given`, or cpu.json in the user's cache; false when
- * the environment names no cache, and the path is in the working folder. */
-bool cli_cache_path(const char *given, char path[CLI_PATH_TEXT]);
+/* Where the rates of the device of that name are kept: `given`, or cpu.json or cuda.json in the
+ * user's cache; false when the environment names no cache, and the path is in the working folder.
+ */
+bool cli_cache_path(const char *device, const char *given, char path[CLI_PATH_TEXT]);
 
 /*
- * *profile = &*rates, read from `given`, or from where calibration left them; NULL when there is
- * nothing. What calibration left and can no longer be read is passed over with a notice.
+ * *profile = &*rates, read from `given`, or from where calibration left those of the device `name`,
+ * else what is known of a GPU of its kind; NULL when there is nothing. What calibration left and
+ * can no longer be read is passed over with a notice.
  */
-plm_status cli_profile(const char *given, plm_device_profile *rates,
-                       const plm_device_profile **profile);
+plm_status cli_profile(const char *given, const char *name, const plm_device *device,
+                       plm_device_profile *rates, const plm_device_profile **profile);
 
 /* Prints what a report wrote, a line of JSON or a page, unless it failed; frees the text. Returns
  * the status. */

@@ -62,10 +62,11 @@ static void enlarge(plm_model *model, int64_t sequence)
 static plm_status open_here(const cli_choices *choices, cli_request *request)
 {
     const plm_device_profile *profile = NULL;
-    plm_status status = cli_profile(choices->profile, &request->rates, &profile);
+    plm_status status =
+        plm_device_open(choices->device, cli_threads(choices->threads), 0, &request->device);
     if (status == PLM_OK)
-        status =
-            plm_device_open(choices->device, cli_threads(choices->threads), 0, &request->device);
+        status = cli_profile(choices->profile, choices->device, request->device, &request->rates,
+                             &profile);
     if (status != PLM_OK)
         return status;
     plm_device_be_deterministic(request->device, choices->deterministic);

@@ -6,6 +6,7 @@
 #include "plimsoll/calibrate.h"
 #include "plimsoll/plan_report.h"
 #include "plimsoll/profile.h"
+#include "plimsoll/size.h"
 
 typedef struct profile_settings {
     cli_choices choices;
@@ -32,8 +33,8 @@ static const plm_option options[] = {
     CLI_THREADS(CLI_THREADS_HELP),
     {"steps", PLM_OPTION_COUNT, offsetof(profile_settings, steps), "N", "3", NULL,
      "updates that are timed, after one that is not; of each operation the fastest counts", NULL},
-    {"sort", PLM_OPTION_CHOICE, offsetof(profile_settings, order), "BY", "time", "time|memory",
-     "what comes first", NULL},
+    {"sort", PLM_OPTION_CHOICE, offsetof(profile_settings, order), "BY", "excess",
+     "excess|time|memory", "what comes first; excess: the time over the device's floor", NULL},
     {"rows", PLM_OPTION_COUNT, offsetof(profile_settings, rows), "N", "16", NULL,
      "lines of each table", NULL},
     CLI_PROFILE("rates of the device to compare with; default: what --calibrate measured here"),
@@ -42,7 +43,7 @@ static const plm_option options[] = {
     {"seconds", PLM_OPTION_REAL, offsetof(profile_settings, seconds), "N", "8", NULL,
      "how long --calibrate measures", NULL},
     {"out", PLM_OPTION_TEXT, offsetof(profile_settings, out), "FILE", NULL, NULL,
-     "where --calibrate writes; default: cpu.json in the user's cache", NULL},
+     "where --calibrate writes; default: cpu.json or cuda.json in the user's cache", NULL},
     CLI_JSON(CLI_JSON_HELP),
 };
 
@@ -95,13 +96,30 @@ static plm_status profile_model(const profile_settings *settings, const char *mo
     return status;
 }
 
+static void print_rates(const plm_device_profile *rates, const char *path)
+{
+    char overhead[PLM_SIZE_TEXT];
+    if (rates->kind == PLM_DEVICE_CUDA)
+        printf("%s: products %.1f TFLOP/s in bf16 and %.1f in fp32, memory %.2f TB/s, an operation "
+               "%.1f us, context and libraries %s; written to %s\n",
+               rates->name, rates->product_flops[PLM_DTYPE_BF16] * 1e-12,
+               rates->product_flops[PLM_DTYPE_F32] * 1e-12, rates->bandwidth * 1e-12,
+               rates->launch_seconds * 1e6, plm_size_format(rates->overhead_bytes, overhead), path);
+    else
+        printf("%s, %d thread%s: products %.1f GFLOP/s, memory %.1f GB/s, an operation %.1f us; "
+               "written to %s\n",
+               rates->name, rates->threads, rates->threads == 1 ? "" : "s",
+               rates->product_flops[PLM_DTYPE_F32] * 1e-9, rates->bandwidth * 1e-9,
+               rates->launch_seconds * 1e6, path);
+}
+
 static plm_status calibrate(const profile_settings *settings)
 {
     plm_device *device = NULL;
     plm_device_profile rates;
     char path[CLI_PATH_TEXT];
     char *line = NULL;
-    cli_cache_path(settings->out, path);
+    cli_cache_path(settings->choices.device, settings->out, path);
     plm_status status = plm_device_open(settings->choices.device,
                                         cli_threads(settings->choices.threads), 0, &device);
     if (status == PLM_OK)
@@ -110,11 +128,7 @@ static plm_status calibrate(const profile_settings *settings)
     if (status == PLM_OK)
         status = plm_device_profile_save(&rates, path);
     if (status == PLM_OK && !settings->choices.json)
-        printf("%s, %d thread%s: products %.1f GFLOP/s, memory %.1f GB/s, an operation %.1f us; "
-               "written to %s\n",
-               rates.name, rates.threads, rates.threads == 1 ? "" : "s",
-               rates.product_flops[PLM_DTYPE_F32] * 1e-9, rates.bandwidth * 1e-9,
-               rates.launch_seconds * 1e6, path);
+        print_rates(&rates, path);
     if (status != PLM_OK || !settings->choices.json)
         return status;
     status = plm_device_profile_json(&rates, &line);

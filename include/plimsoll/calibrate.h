@@ -18,7 +18,9 @@ extern "C" {
 /*
  * *profile = rates and efficiencies of the device, measured for about `seconds`; in
  * a second or less with smaller models, whose rates hold less well. Every operation
- * that a GPT or a BERT has gets its efficiency, fused and plain attention both. PLM_ERROR_ARGUMENT
+ * that a GPT or a BERT has gets its efficiency, fused and plain attention both, in fp32, bf16 and
+ * fp16. A GPU runs larger ones (about 4 GiB, whatever `seconds` is); what a profile that travels
+ * with the library says of that GPU's memory and parts is kept. PLM_ERROR_ARGUMENT
  * for no time, PLM_ERROR_DEVICE_MEMORY, PLM_ERROR_HOST_MEMORY.
  */
 PLM_MUST_USE plm_status plm_calibrate(plm_device *device, double seconds,

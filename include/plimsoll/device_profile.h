@@ -71,6 +71,10 @@ PLM_MUST_USE plm_status plm_device_profile_load(const char *path, plm_device_pro
  */
 PLM_MUST_USE plm_status plm_device_profile_find(const char *target, plm_device_profile *profile);
 
+/* *profile = the one of those that travel with the library whose GPU has the device's name; false,
+ * and *profile as it was: there is none, or the device is a CPU. */
+bool plm_device_profile_known(const plm_device *device, plm_device_profile *profile);
+
 /* *line = the profile as such text on one line, owned by the caller, freed with
  * plm_free. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm_device_profile_json(const plm_device_profile *profile, char **line);

@@ -38,7 +38,12 @@ PLM_MUST_USE plm_status plm_report_bill_text(const plm_bill *bill, plm_report_st
 PLM_MUST_USE plm_status plm_report_bill_json(const plm_bill *bill, char **line);
 
 /* What a profile's tables are sorted by, the most first. */
-typedef enum plm_profile_order { PLM_PROFILE_BY_TIME, PLM_PROFILE_BY_MEMORY } plm_profile_order;
+/* By the time over the floor, what would gain most by a better kernel; by time; by what is kept. */
+typedef enum plm_profile_order {
+    PLM_PROFILE_BY_EXCESS,
+    PLM_PROFILE_BY_TIME,
+    PLM_PROFILE_BY_MEMORY
+} plm_profile_order;
 
 /*
  * *text = the profile of an update as a page: the whole, then operations (those of alike blocks

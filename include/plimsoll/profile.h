@@ -40,9 +40,11 @@ typedef struct plm_profile_row {
     int64_t total_ns;                   /* all of them together */
     double flops, bytes;                /* its work in one run */
     double predicted_ns;                /* by the device's profile; 0 without one */
-    size_t made_bytes;                  /* that begin to live here, workspace not counted */
-    size_t kept_bytes;                  /* of those, what waits for the backward */
-    size_t freed_bytes;                 /* that die here */
+    double floor_ns;    /* of one run at the profile's full rates, whichever of products and memory
+                         * takes longer; 0 without a profile */
+    size_t made_bytes;  /* that begin to live here, workspace not counted */
+    size_t kept_bytes;  /* of those, what waits for the backward */
+    size_t freed_bytes; /* that die here */
     size_t workspace_bytes;
     size_t live_bytes; /* in the transient region while it runs, workspace included */
     bool is_peak;      /* the largest live_bytes of all, the first of equals */

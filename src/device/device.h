@@ -20,6 +20,7 @@
 #include "base/host.h"
 #include "graph/op.h"
 #include "plimsoll/device.h"
+#include "plimsoll/gpu.h"
 
 enum {
     PLM_RANK_MAX = 4,
@@ -128,6 +129,7 @@ struct plm_device {
     const plm_device_table *table;
     plm_device_usage usage;                   /* kept by reserve and release */
     int32_t threads;                          /* CPU threads that kernels use */
+    char name[PLM_GPU_NAME_TEXT];             /* as the driver says it, "NVIDIA H200"; "": a CPU */
     const struct plm_device_profile *profile; /* its rates, borrowed; NULL: not known */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "device/device_files.h"
 #include "plimsoll/device_profile.h"
 
@@ -42,6 +43,20 @@ static plm_status refuse(const char *target)
     return plm_fail(PLM_ERROR_ARGUMENT,
                     "unknown target '%.60s'; known are %s, or a file such as ./my.json", target,
                     known);
+}
+
+bool plm_device_profile_known(const plm_device *device, plm_device_profile *profile)
+{
+    plm_device_profile read;
+    for (int i = 0; i < SHIPPED_COUNT && device->name[0]; i++) {
+        plm_status status = plm__device_profile_read(shipped[i].name, shipped[i].text,
+                                                     *shipped[i].byte_count, &read);
+        if (status == PLM_OK && strcmp(read.gpu.name, device->name) == 0) {
+            *profile = read;
+            return true;
+        }
+    }
+    return false;
 }
 
 plm_status plm_device_profile_find(const char *target, plm_device_profile *profile)

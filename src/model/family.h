@@ -25,9 +25,13 @@ struct plm_family {
     const plm_model_key *keys; /* ended by one without a name, as presets are */
     const plm_model *presets;
     const char *example; /* a description */
-    /* Small models that calibration trains, the larger one first: descriptions. Between them the
-     * families have every operation that a model can have. */
-    const char *trials[2];
+    /* Models that calibration trains: descriptions. Between them the families have every operation
+     * that a model can have. */
+    struct {
+        const char *gpu; /* with the widths of a model that people train there */
+        const char *cpu;
+        const char *quick; /* for a CPU in a second or less */
+    } trials;
     /* plm_network.build with a plm_model as config: makes the inputs, the operations, the end. */
     void (*build)(plm_graph *graph, const void *config, plm_program program, int64_t batch,
                   int64_t sequence);

@@ -68,8 +68,9 @@ const plm_family plm__family_gpt = {
     .keys = plm__transformer_keys,
     .presets = presets,
     .example = "gpt:layers=4,width=128,heads=4,context=128,vocab=256",
-    .trials = {"gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1",
-               "gpt:layers=2,width=128,heads=2,context=64,vocab=512,dropout=0.1"},
+    .trials = {.gpu = "gpt:layers=2,width=768,heads=12,context=1024,vocab=50257,dropout=0.1",
+               .cpu = "gpt:layers=2,width=512,heads=8,context=256,vocab=4096,dropout=0.1",
+               .quick = "gpt:layers=2,width=128,heads=2,context=64,vocab=512,dropout=0.1"},
     .build = build,
     .check = plm__transformer_check,
 };

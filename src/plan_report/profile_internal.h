@@ -13,6 +13,7 @@ typedef struct plm__profile_sum {
     int64_t blocks;             /* different layers among them */
     double ns;                  /* measured */
     double predicted_ns;
+    double floor_ns; /* each row's floor, but no more than it took */
     double flops, bytes;
     size_t made_bytes, kept_bytes, freed_bytes; /* of one micro-batch */
     size_t live_bytes;                          /* the most while one of them runs */

@@ -20,6 +20,7 @@ static void write_row(plm_json_writer *json, const plm_profile_row *row)
     plm__json_int(json, "best_ns", row->best_ns);
     plm__json_int(json, "total_ns", row->total_ns);
     plm__json_real(json, "predicted_ns", row->predicted_ns > 0 ? row->predicted_ns : NAN);
+    plm__json_real(json, "floor_ns", row->floor_ns > 0 ? row->floor_ns : NAN);
     plm__json_real(json, "flops", row->flops);
     plm__json_real(json, "moved_bytes", row->bytes);
     plm__json_bytes(json, "made_bytes", row->made_bytes);
@@ -36,6 +37,7 @@ static void write_layer(plm_json_writer *json, const plm__profile_sum *sum)
     plm__json_begin_object(json, NULL);
     plm__json_text(json, "layer", sum->row->layer);
     plm__json_real(json, "ns", sum->ns);
+    plm__json_real(json, "floor_ns", sum->floor_ns > 0 ? sum->floor_ns : NAN);
     plm__json_bytes(json, "made_bytes", sum->made_bytes);
     plm__json_bytes(json, "kept_bytes", sum->kept_bytes);
     plm__json_bytes(json, "freed_bytes", sum->freed_bytes);

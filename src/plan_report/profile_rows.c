@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Gathering a profile's rows: by what an operation is, or by layer. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static void add(plm__profile_sum *sum, const plm_profile_row *row)
     double runs = (double)row->runs;
     sum->ns += runs * (double)row->best_ns;
     sum->predicted_ns += runs * row->predicted_ns;
+    sum->floor_ns += runs * fmin(row->floor_ns, (double)row->best_ns);
     sum->flops += runs * row->flops;
     sum->bytes += runs * row->bytes;
     if (row->live_bytes > sum->live_bytes)
@@ -42,6 +44,15 @@ static void add(plm__profile_sum *sum, const plm_profile_row *row)
     sum->made_bytes += row->made_bytes;
     sum->kept_bytes += row->kept_bytes;
     sum->freed_bytes += row->freed_bytes;
+}
+
+static int by_excess(const void *left, const void *right)
+{
+    const plm__profile_sum *a = left, *b = right;
+    double excess_a = a->ns - a->floor_ns, excess_b = b->ns - b->floor_ns;
+    if (excess_a != excess_b)
+        return excess_a > excess_b ? -1 : 1;
+    return a->row < b->row ? -1 : 1;
 }
 
 static int by_time(const void *left, const void *right)
@@ -91,7 +102,12 @@ plm_status plm__profile_gather(const plm_profile *profile, bool by_layer, plm_pr
             return status;
         }
     }
-    PLM_ARRAY_SORT(&made.list, order == PLM_PROFILE_BY_TIME ? by_time : by_memory);
+    static int (*const orders[])(const void *, const void *) = {
+        [PLM_PROFILE_BY_EXCESS] = by_excess,
+        [PLM_PROFILE_BY_TIME] = by_time,
+        [PLM_PROFILE_BY_MEMORY] = by_memory,
+    };
+    PLM_ARRAY_SORT(&made.list, orders[order]);
     *sums = made;
     return PLM_OK;
 }

@@ -16,6 +16,7 @@ typedef struct profile_page {
     const plm_profile *profile;
     plm_profile_order order;
     double all_ns;   /* of an update */
+    double floor_ns; /* of an update; 0: no rates are known */
     size_t all_kept; /* bytes */
     plm_page to;
 } profile_page;
@@ -54,6 +55,8 @@ static void add_head(profile_page *page, const char *model)
     if (plan.step_seconds > 0)
         plm__text_add(&words, "; predicted %s, %+.0f %%", time_text(plan.step_seconds * 1e9, step),
                       100 * (plan.step_seconds * 1e9 / page->all_ns - 1));
+    if (page->floor_ns > 0)
+        plm__text_add(&words, "; floor %s", time_text(page->floor_ns, step));
     plm__page_words(&page->to, &words);
 }
 
@@ -104,36 +107,59 @@ static void add_rate(plm_table *table, const plm__profile_sum *sum)
 
 static double share_of(const profile_page *page, const plm__profile_sum *sum)
 {
-    if (page->order == PLM_PROFILE_BY_TIME)
+    double excess_ns = page->all_ns - page->floor_ns;
+    switch (page->order) {
+    case PLM_PROFILE_BY_EXCESS:
+        return excess_ns > 0 ? (sum->ns - sum->floor_ns) / excess_ns : 0;
+    case PLM_PROFILE_BY_TIME:
         return sum->ns / page->all_ns;
-    return page->all_kept ? (double)sum->kept_bytes / (double)page->all_kept : 0;
+    default:
+        return page->all_kept ? (double)sum->kept_bytes / (double)page->all_kept : 0;
+    }
 }
 
-/* Columns of operations. `least` is the page's width from which one is shown, by time and by
- * memory: what the order asks about stays on a narrow page. */
-typedef enum measure { WHERE, OPERATION, TIMES, RATE, TIME, KEPT, MADE, SHARE, BAR, SHAPE } measure;
+/* Columns of operations. `least` is the page's width from which one is shown, by the page's order:
+ * what the order asks about stays on a narrow page. */
+typedef enum measure {
+    WHERE,
+    OPERATION,
+    TIMES,
+    RATE,
+    TIME,
+    FLOOR,
+    EXCESS,
+    KEPT,
+    MADE,
+    SHARE,
+    BAR,
+    SHAPE
+} measure;
 
 static const struct {
     plm_table_column column;
-    int64_t least[2];
+    int64_t least[3]; /* by excess, by time, by memory */
 } measures[] = {
-    [WHERE] = {{.title = "where"}, {0, 0}},
-    [OPERATION] = {{.title = "operation"}, {0, 0}},
-    [TIMES] = {{.title = "times", .right = true}, {120, 120}},
-    [RATE] = {{.title = "rate", .right = true}, {90, 112}},
-    [TIME] = {{.title = "time", .right = true}, {0, 90}},
-    [KEPT] = {{.title = "kept", .right = true}, {100, 0}},
-    [MADE] = {{.title = "made", .right = true}, {112, 100}},
-    [SHARE] = {{.title = "share", .right = true}, {0, 0}},
-    [BAR] = {{.bar_cells = BAR_CELLS}, {134, 134}},
-    [SHAPE] = {{.title = "shape"}, {160, 160}},
+    [WHERE] = {{.title = "where"}, {0, 0, 0}},
+    [OPERATION] = {{.title = "operation"}, {0, 0, 0}},
+    [TIMES] = {{.title = "times", .right = true}, {128, 120, 120}},
+    [RATE] = {{.title = "rate", .right = true}, {94, 90, 112}},
+    [TIME] = {{.title = "time", .right = true}, {0, 0, 90}},
+    [FLOOR] = {{.title = "floor", .right = true}, {0, 128, 144}},
+    [EXCESS] = {{.title = "over it", .right = true}, {0, 144, 144}},
+    [KEPT] = {{.title = "kept", .right = true}, {112, 100, 0}},
+    [MADE] = {{.title = "made", .right = true}, {120, 112, 100}},
+    [SHARE] = {{.title = "share", .right = true}, {0, 0, 0}},
+    [BAR] = {{.bar_cells = BAR_CELLS}, {144, 144, 144}},
+    [SHAPE] = {{.title = "shape"}, {170, 170, 170}},
 };
 
 enum { MEASURE_COUNT = sizeof measures / sizeof *measures };
 
 static bool is_shown(const profile_page *page, measure m)
 {
-    return page->to.columns >= measures[m].least[page->order == PLM_PROFILE_BY_MEMORY];
+    bool wants_floor = m == FLOOR || m == EXCESS;
+    return page->to.columns >= measures[m].least[page->order] &&
+           (page->floor_ns > 0 || !wants_floor);
 }
 
 static void add_measure(const profile_page *page, plm_table *table, measure m,
@@ -155,6 +181,12 @@ static void add_measure(const profile_page *page, plm_table *table, measure m,
         break;
     case TIME:
         plm__table_cell(table, "%s", time_text(sum->ns, text));
+        break;
+    case FLOOR:
+        plm__table_cell(table, "%s", time_text(sum->floor_ns, text));
+        break;
+    case EXCESS:
+        plm__table_cell(table, "%s", time_text(sum->ns - sum->floor_ns, text));
         break;
     case KEPT:
         plm__table_cell(table, "%s", bytes_text(sum->kept_bytes, text));
@@ -213,6 +245,7 @@ static void add_layers(profile_page *page, const plm__profile_sums *sums)
         {.bar_cells = BAR_CELLS},
         {.title = "live at most", .right = true},
     };
+    static const measure told[] = {TIME, KEPT, MADE, SHARE, BAR};
     plm_table table;
     char live[PLM_SIZE_TEXT];
     plm__table_init(&table, columns, sizeof columns / sizeof *columns);
@@ -221,8 +254,8 @@ static void add_layers(profile_page *page, const plm__profile_sums *sums)
         plm__table_row(&table, PLM_TABLE_PLAIN);
         plm__table_cell(&table, "%s",
                         sum->row->layer[0] ? sum->row->layer : plm_program_text(sum->row->program));
-        for (int m = TIME; m <= BAR; m++)
-            add_measure(page, &table, (measure)m, sum);
+        for (size_t m = 0; m < sizeof told / sizeof *told; m++)
+            add_measure(page, &table, told[m], sum);
         plm__table_cell(&table, "%s", bytes_text(sum->live_bytes, live));
     }
     end_table(page, &table, sums->list.count);
@@ -231,8 +264,10 @@ static void add_layers(profile_page *page, const plm__profile_sums *sums)
 static void add_all(profile_page *page, const char *model, const plm__profile_sums *operations,
                     const plm__profile_sums *layers)
 {
-    for (int64_t i = 0; i < operations->list.count; i++)
+    for (int64_t i = 0; i < operations->list.count; i++) {
         page->all_kept += operations->list.items[i].kept_bytes;
+        page->floor_ns += operations->list.items[i].floor_ns;
+    }
     add_head(page, model);
     add_peak(page);
     add_operations(page, operations);
@@ -241,6 +276,11 @@ static void add_all(profile_page *page, const char *model, const plm__profile_su
                   "time: of an update, each operation by its fastest run; kept: waits for the "
                   "backward; made: begins to live there, of one micro-batch; times: in one "
                   "micro-batch");
+    if (page->floor_ns > 0)
+        plm__page_say(
+            &page->to, 0,
+            "floor: what the operation would take at the device's full rates, products or "
+            "memory, whichever is longer; over it: what a better kernel could save");
 }
 
 plm_status plm_report_profile_text(const plm_profile *profile, const char *model,

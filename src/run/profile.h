@@ -12,6 +12,10 @@ void plm__profile_add(plm_profile *profile, int64_t index, int64_t ns);
  * of them at their best. */
 double plm__profile_slack(const plm_profile *profile);
 
+/* The fastest whole step whose operations nobody waited for, as graphs; 0 where the device has no
+ * graphs. */
+double plm__profile_plain_seconds(const plm_profile *profile);
+
 /* The plan that is profiled; borrowed. */
 const plm_plan *plm__profile_plan(const plm_profile *profile);
 

@@ -2,6 +2,7 @@
 /* Profiles of a step: memory that adds up, times of what ran, pages and JSON; calibration. */
 #include "base/json.h"
 #include "plan/plan.h"
+#include "run/profile.h"
 #include "plimsoll/calibrate.h"
 #include "plimsoll/plan_report.h"
 #include "unit/page.h"
@@ -130,6 +131,68 @@ static void early_updates_are_profiled_though_they_cannot_clip(void **state)
     bench_close(&b);
 }
 
+/* Rates at which nothing is quick: every floor is above what was measured. */
+static void the_floor_is_the_longer_of_products_and_memory(void **state)
+{
+    (void)state;
+    bench b;
+    plm_device_profile rates = {.name = "slow", .bandwidth = 1e3, .launch_seconds = 1};
+    for (int dtype = 0; dtype < PLM_DTYPE_COUNT; dtype++)
+        rates.product_flops[dtype] = 2e3;
+    rates.efficiency[PLM_OP_LINEAR] = 0.5;
+    small_run_open(&b.run, &shape);
+    plm_device_use_profile(b.run.device, &rates);
+    assert_ok(plm_profile_create(b.run.plan, b.run.device, &b.profile));
+    b.rows = plm_profile_rows(b.profile, &b.count);
+    int by_products = 0, by_memory = 0;
+    for (int64_t i = 0; i < b.count; i++) {
+        const plm_profile_row *row = &b.rows[i];
+        double products = row->flops / 2e3 * 1e9, memory = row->bytes / 1e3 * 1e9;
+        assert_true(fabs(row->floor_ns - fmax(products, memory)) < 1);
+        assert_true(row->predicted_ns >= row->floor_ns + 0.99e9); /* a launch and an efficiency */
+        by_products += products > memory;
+        by_memory += memory > products;
+    }
+    assert_true(by_products > 0 && by_memory > 0);
+    bench_close(&b);
+}
+
+/* One operation is made to take long: by time over the floor it comes first, where its own floor
+ * does not explain the time. */
+static void the_first_line_is_what_is_farthest_over_its_floor(void **state)
+{
+    (void)state;
+    bench b;
+    char *text = NULL;
+    plm_device_profile rates = {.name = "quick", .bandwidth = 1e15, .launch_seconds = 1e-9};
+    for (int dtype = 0; dtype < PLM_DTYPE_COUNT; dtype++)
+        rates.product_flops[dtype] = 1e15;
+    small_run_open(&b.run, &shape);
+    plm_device_use_profile(b.run.device, &rates);
+    assert_ok(plm_profile_create(b.run.plan, b.run.device, &b.profile));
+    b.rows = plm_profile_rows(b.profile, &b.count);
+    int64_t gelu = -1;
+    for (int64_t i = 0; i < b.count; i++) {
+        plm__profile_add(b.profile, i, 1000);
+        if (strcmp(b.rows[i].op, "gelu gradient") == 0 && b.rows[i].runs > 0)
+            gelu = i;
+    }
+    assert_true(gelu >= 0);
+    plm_profile_row *slow = (plm_profile_row *)&b.rows[gelu];
+    slow->best_ns = 5000000;
+    assert_ok(plm_report_profile_text(b.profile, "small", PLM_PROFILE_BY_EXCESS,
+                                      (plm_report_style){.rows = 1}, &text));
+    assert_non_null(strstr(text, "gelu gradient"));
+    assert_non_null(strstr(text, "over it"));
+    plm_free(text);
+    slow->floor_ns = 5000000; /* it cannot be quicker: something else is first */
+    assert_ok(plm_report_profile_text(b.profile, "small", PLM_PROFILE_BY_EXCESS,
+                                      (plm_report_style){.rows = 1}, &text));
+    assert_null(strstr(text, "gelu gradient"));
+    plm_free(text);
+    bench_close(&b);
+}
+
 static void both_reports_tell_every_operation(void **state)
 {
     (void)state;
@@ -148,7 +211,7 @@ static void both_reports_tell_every_operation(void **state)
     /* embedding, two blocks, head, and what belongs to none */
     assert_int_equal(json_array_size(json_object_get(root, "layers")), 5);
     json_decref(root);
-    for (int order = 0; order < 2; order++) {
+    for (int order = 0; order < 3; order++) {
         assert_ok(plm_report_profile_text(b.profile, "small", (plm_profile_order)order,
                                           (plm_report_style){.rows = 100}, &text));
         assert_non_null(strstr(text, "attention.qkv"));
@@ -171,14 +234,14 @@ static void a_profile_stays_within_its_columns_whatever_it_is_sorted_by(void **s
     char *text = NULL;
     bench_open(&b);
     assert_ok(plm_profile_run(b.profile, b.run.device, 1, 0));
-    for (int i = 0; i < 2 * 3; i++) {
-        plm_report_style style = {.rows = 100, .columns = pages[i / 2].columns};
+    for (int i = 0; i < 3 * 3; i++) {
+        plm_report_style style = {.rows = 100, .columns = pages[i / 3].columns};
         assert_ok(
-            plm_report_profile_text(b.profile, "small", (plm_profile_order)(i % 2), style, &text));
-        if (pages[i / 2].columns < 160) /* a shape is as long as it is */
-            assert_in_range(widest_line(text), 60, pages[i / 2].columns);
-        assert_non_null(strstr(text, pages[i / 2].shown));
-        assert_null(strstr(text, pages[i / 2].left_out));
+            plm_report_profile_text(b.profile, "small", (plm_profile_order)(i % 3), style, &text));
+        if (pages[i / 3].columns < 160) /* a shape is as long as it is */
+            assert_in_range(widest_line(text), 60, pages[i / 3].columns);
+        assert_non_null(strstr(text, pages[i / 3].shown));
+        assert_null(strstr(text, pages[i / 3].left_out));
         plm_free(text);
     }
     bench_close(&b);
@@ -209,6 +272,8 @@ int main(void)
         cmocka_unit_test(what_ran_is_timed_and_nothing_else),
         cmocka_unit_test(the_fastest_of_several_runs_counts),
         cmocka_unit_test(early_updates_are_profiled_though_they_cannot_clip),
+        cmocka_unit_test(the_floor_is_the_longer_of_products_and_memory),
+        cmocka_unit_test(the_first_line_is_what_is_farthest_over_its_floor),
         cmocka_unit_test(both_reports_tell_every_operation),
         cmocka_unit_test(a_profile_stays_within_its_columns_whatever_it_is_sorted_by),
         cmocka_unit_test(calibration_gives_every_operation_of_a_step_its_efficiency),

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "graph/op_cost.h"
 #include "plan/plan.h"
+#include "device/device.h"
 #include "plimsoll/device_profile.h"
 #include "plimsoll/model.h"
 #include "plimsoll/session.h"
@@ -364,9 +365,23 @@ static void gpt2_xl_does_not_fit_a_4090_with_gradients_in_fp32(void **state)
     assert_true(early < profile.memory_bytes);
 }
 
+static void a_gpu_is_known_by_the_name_that_its_driver_says(void **state)
+{
+    (void)state;
+    plm_device gpu = {.name = "NVIDIA H200"}, other = {.name = "NVIDIA H200 NVL"}, cpu = {0};
+    plm_device_profile profile = {.name = "as it was"};
+    assert_false(plm_device_profile_known(&cpu, &profile));
+    assert_false(plm_device_profile_known(&other, &profile));
+    assert_string_equal(profile.name, "as it was");
+    assert_true(plm_device_profile_known(&gpu, &profile));
+    assert_string_equal(profile.name, "h200");
+    assert_int_equal(profile.gpu.multiprocessors, 132);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gpu_is_known_by_the_name_that_its_driver_says),
         cmocka_unit_test(every_shipped_profile_is_its_file_with_a_source_for_every_figure),
         cmocka_unit_test(every_shipped_profile_has_all_rates),
         cmocka_unit_test(every_file_of_the_folder_travels),

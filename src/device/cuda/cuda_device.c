@@ -198,12 +198,12 @@ static plm_status attribute(plm_cuda *cuda, CUdevice_attribute which, int32_t *v
 static plm_status find_device(plm_cuda *cuda, int32_t ordinal)
 {
     int count = 0, major = 0, minor = 0;
-    char name[96] = "";
+    char *name = cuda->base.name;
     PLM_CUDA_TRY(cuda, cuDeviceGetCount(&count));
     PLM_FAIL_IF(ordinal < 0 || ordinal >= count, PLM_ERROR_UNSUPPORTED,
                 "there is no GPU number %d: the driver sees %d", (int)ordinal, count);
     PLM_CUDA_TRY(cuda, cuDeviceGet(&cuda->number, ordinal));
-    PLM_CUDA_TRY(cuda, cuDeviceGetName(name, sizeof name, cuda->number));
+    PLM_CUDA_TRY(cuda, cuDeviceGetName(name, PLM_GPU_NAME_TEXT, cuda->number));
     PLM_TRY(attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major));
     PLM_TRY(attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
     PLM_FAIL_IF(major < 8, PLM_ERROR_UNSUPPORTED,
