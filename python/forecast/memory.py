@@ -38,7 +38,7 @@ class Cannot(Exception):
 
 def is_plain(thing):
     """Has the tensor bytes of its own? Subclasses have not, nor what vmap sees of a batch."""
-    return (type(thing) in PLAIN and thing.layout is torch.strided
+    return (type(thing) in PLAIN and thing.layout is torch.strided and not thing.is_nested
             and not torch._C._functorch.is_functorch_wrapped_tensor(thing))
 
 
@@ -66,9 +66,20 @@ def mark_constant(tensor, value):
 def fits(tensor):
     """Is the tensor small enough to be computed?"""
     count = tensor.numel()
-    if tensor.dtype in INTEGERS:
+    if tensor.dtype in INTEGERS or hasattr(tensor.untyped_storage(), "plimsoll_mask"):
         return 0 < count * tensor.element_size() <= BYTES_MAX
     return 0 < count <= FLOATS_MAX
+
+
+def begin_mask(tensor):
+    """A constant that is about to be filled where a mask is true is written as a whole, though it
+    has too many numbers for others of its kind: scripts decide on such masks."""
+    storage = tensor.untyped_storage()
+    constant = getattr(storage, "plimsoll_constant", None)
+    if constant is None or tensor.numel() * tensor.element_size() > BYTES_MAX:
+        return
+    storage.plimsoll_mask = True
+    alias(tensor).fill_(constant)
 
 
 def alias(tensor):

@@ -11,7 +11,7 @@ A mode at the dispatcher would see more (what C++ calls, and the backward), but 
 asks whether such a mode is on and then takes other ways with other temporaries; this one is asked
 for by one module of PyTorch, which is told that there is none (see `compiled`).
 """
-from . import compiled, counts, first_values, memory, plausible, reads, unknown, words
+from . import compiled, counts, first_values, memory, nested, plausible, reads, unknown, words
 
 Cannot = memory.Cannot
 _torch = None
@@ -218,6 +218,8 @@ def _settle_changed(name, func, args, kwargs):
 
 def _settle_changed_one(name, func, args, kwargs, target):
     before = memory.level(target)
+    if name == "masked_fill_":
+        memory.begin_mask(target)
     overwrites = name in _OVERWRITING
     if not memory.fits(target) or (before == memory.UNKNOWN and not overwrites
                                    and name not in plausible.RANDOM):
@@ -319,15 +321,8 @@ def _attend(name, func, args, kwargs):
     return func(*args, **kwargs)
 
 
-def _left_aligned(name, func, args, kwargs):
-    """The sizes of nested tensors are counted by a kernel and copied as a whole; the padded way is
-    taken instead, as for a mask that is not left aligned."""
-    unknown.warn("a nested tensor would be made of a padding mask; the padded form is forecast, "
-                 "which takes more")
-    return False
-
-
 _SPECIAL = {"scaled_dot_product_attention": _attend,
-            "_nested_tensor_from_mask_left_aligned": _left_aligned}
+            "_nested_tensor_from_mask_left_aligned": nested.left_aligned,
+            "_nested_tensor_from_mask": nested.from_mask}
 _SPECIAL.update(dict.fromkeys(counts.KINDS, _counted))
 _SPECIAL.update(reads.KINDS)

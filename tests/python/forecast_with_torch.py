@@ -289,6 +289,41 @@ class Own(WithTorch):
                   "assert len(calls) == 2\n")
         self.script(script)
 
+    def test_a_padding_mask_makes_the_nested_tensor_that_it_would_make(self):
+        self.script("m = torch.zeros(4, 8, dtype=torch.bool)\n"
+                    "for row, n in enumerate((8, 4, 2, 6)): m[row, :n] = True\n"
+                    "x = torch.randn(4, 8, 16, device='cuda')\nmask = m.cuda()\n"
+                    "assert torch._nested_tensor_from_mask_left_aligned(x, mask)\n"
+                    "n = torch._nested_tensor_from_mask(x, mask)\n"
+                    "assert n.is_cuda and [one.size(0) for one in n.unbind()] == [8, 4, 2, 6]\n"
+                    "assert torch.nested.to_padded_tensor(n, 0.0).size() == x.size()\n"
+                    "m[0, 2] = False\n"
+                    "assert not torch._nested_tensor_from_mask_left_aligned(x, m.cuda())\n")
+        self.assertEqual(self.answer()["warnings"], [])
+
+    def test_of_an_unknown_padding_mask_the_padded_form_is_taken_and_told(self):
+        self.script("x = torch.randn(64, 2048, 16, device='cuda')\n"
+                    "mask = x[:, :, 0] > 0\n"
+                    "assert not torch._nested_tensor_from_mask_left_aligned(x, mask)\n")
+        self.assertEqual(self.warned(), [5])
+
+    def test_a_mask_of_floats_may_have_as_many_bytes_as_one_of_flags(self):
+        """-inf where the mask is true, as nn.Transformer makes it, decides like the mask itself."""
+        self.script("m = torch.zeros(512, 256, dtype=torch.bool); m[3, 200:] = True\n"
+                    "f = torch.zeros((512, 256), device='cuda').masked_fill_(m.cuda(), "
+                    "float('-inf'))\n"
+                    "assert int(f.logical_not().sum()) == 512 * 256 - 56\n")
+        self.filled(2 << 20)  # 8 MiB is the most
+        self.assertEqual(self.warned(), [])
+
+    def test_a_larger_mask_of_floats_is_unknown(self):
+        self.filled((2 << 20) + 1)
+        self.assertEqual(self.warned(), [4])
+
+    def filled(self, count):
+        self.script("f = torch.zeros(%d, device='cuda').masked_fill_(torch.tensor(True).cuda(), "
+                    "7.0)\nassert f[-1:].clone().item() == 7.0\n" % count)
+
     def test_a_graph_of_the_gpu_is_captured_and_replayed(self):
         self.script("x = torch.randn(64, 64, device='cuda')\ns = torch.cuda.Stream()\n"
                     "with torch.cuda.stream(s): (x @ x).sum()\ng = torch.cuda.CUDAGraph()\n"
