@@ -11,7 +11,8 @@ A mode at the dispatcher would see more (what C++ calls, and the backward), but 
 asks whether such a mode is on and then takes other ways with other temporaries; this one is asked
 for by one module of PyTorch, which is told that there is none (see `compiled`).
 """
-from . import compiled, counts, first_values, memory, nested, plausible, reads, unknown, words
+from . import (compiled, counts, drawn, first_values, memory, nested, plausible, reads, unknown,
+               words)
 
 Cannot = memory.Cannot
 _torch = None
@@ -308,6 +309,20 @@ def _settle_set(func, args):
             memory.mark(target, memory.UNKNOWN)
 
 
+def _draw(name, func, args, kwargs):
+    """Random functions: the generator stands elsewhere afterwards."""
+    with _torch._C.DisableTorchFunction():
+        try:
+            place = drawn.before(args, kwargs)
+        except Exception:
+            place = None
+    out = func(*args, **kwargs)
+    with _torch._C.DisableTorchFunction():
+        if not isinstance(out, _torch.Tensor) or not drawn.settle(name, place, args, kwargs, out):
+            _settle(name, func, args, kwargs, out)
+    return out
+
+
 def _attend(name, func, args, kwargs):
     """Notes which kernel PyTorch chooses for the first attention of the script."""
     global _attention
@@ -325,4 +340,5 @@ _SPECIAL = {"scaled_dot_product_attention": _attend,
             "_nested_tensor_from_mask_left_aligned": nested.left_aligned,
             "_nested_tensor_from_mask": nested.from_mask}
 _SPECIAL.update(dict.fromkeys(counts.KINDS, _counted))
+_SPECIAL.update(dict.fromkeys(drawn.KINDS, _draw))
 _SPECIAL.update(reads.KINDS)

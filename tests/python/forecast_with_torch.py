@@ -39,6 +39,42 @@ ROWS = (("own_gpt", "own_gpt.py", [], 4, False),
         ("hf_trainer_gpt2", "hf_trainer_gpt2.py", [], 6, True))
 EXACT = "2.11"  # the version that the rows were measured with
 
+# first five and last three of each draw below
+CARD_DREW = [
+    [0.127207949757576, 0.8167362809181213, 0.5439992547035217, 0.6600790619850159,
+    0.2720557153224945, 0.973670244216919, 0.3903345465660095],
+    [0.6208323240280151, 0.027627848088741302, 0.32553836703300476, 0.11143427342176437,
+    0.6811622977256775, 0.27738022804260254, 0.6693881154060364, 0.7273111343383789],
+    [0.2491455078125, 0.171875, 0.447021484375, 0.368896484375, 0.58642578125, 0.276611328125,
+    0.10601806640625, 0.58154296875],
+    [5767, 38296, 19714, 5266, 10761, 23780, 14353, 19387],
+    [180, 105, 489, 408, 349, 176, 475, 452],
+    [54720107, 82858053, 166037638, 39313696, 164553098, 159955815, 45629863, 107392932],
+    [21069402, 132864308, 25573160, 65666334, 85205307, 252297531, 128660224, 151766398],
+    [75, 53, 29, 14, 21, 66, 46, 52],
+    [15, 67, 25, 33, 60, 36, 20, 4],
+    [1.0080726146697998, -1.4542542695999146, -1.3432449102401733, -0.25433868169784546,
+    0.28851407766342163, -1.7013659477233887, -1.1396687030792236, 3.696636199951172],
+    [-2.484375, -0.41015625, 0.486328125, -1.140625, -0.40625, 0.029541015625, 0.7109375,
+    -1.796875],
+    [0.829563319683075, 2.9420013427734375, 0.6019361615180969, 1.2759473323822021,
+    2.187234878540039, 0.8022956848144531, 0.6108741760253906, 2.121076822280884],
+    [-0.028865456581115723, 0.5018590688705444, 1.2275848388671875, 1.3200724124908447,
+    1.3923850059509277, 1.3136374950408936, 0.904937744140625, 1.669971227645874],
+    [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    [0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0],
+    [0.4792161285877228, 0.05541253834962845, 0.3609063923358917, 0.7240301370620728,
+    0.8575098514556885, 0.1845536082983017, 0.3273357152938843, 0.6289558410644531],
+    [-0.8315619826316833, 0.43159183859825134, -0.23999963700771332, 0.8237238526344299,
+    -2.2939789295196533, -0.3194916248321533, -1.1669788360595703, 0.29684603214263916],
+    [5.0, 8.0, 0.0, 9.0, 2.0, 3.0, 4.0, 7.0],
+    [0.7659821510314941, 0.3874756097793579, 0.7304975986480713, 0.1861107051372528,
+    0.9196091294288635, 0.9843763113021851, 0.408820778131485, 0.9207318425178528],
+    [3, 1, 7, 0, 0, 3, 6, 6],
+    [0.8785915970802307, 0.44873249530792236, 0.8511554002761841],
+    2369,
+    [0.4624786078929901, 0.11796148121356964, 0.895861804485321]]
+
 options = {}
 
 
@@ -176,6 +212,45 @@ class Values(WithTorch):
                     "y = torch.func.vmap(lambda a: a * 2)(torch.ones(3, 2))\n"
                     "assert y.shape == (3, 2)\n"
                     "with torch.device('cpu'): assert torch.ones(2).device.type == 'cpu'\n")
+
+
+class Draws(WithTorch):
+    """Small random results are those that an H200 drew (PyTorch 2.11, driver 580), in one run."""
+
+    def test_the_cards_own_numbers_are_drawn_in_their_order(self):
+        self.script("torch.manual_seed(1234)\nd = 'cuda'\n"
+                    "def some(t): return torch.cat([t.flatten()[:5], t.flatten()[-3:]]).tolist()\n"
+                    "def near(t, want):\n"
+                    "    assert all(abs(a - b) < 2e-6 for a, b in zip(some(t), want)), some(t)\n"
+                    "def same(t, want): assert some(t) == want, some(t)\n"
+                    "assert torch.rand(7, device=d).tolist() == %r\n"
+                    "same(torch.rand(3, 1000, device=d), %r)\n"
+                    "same(torch.rand(5000, device=d, dtype=torch.float16), %r)\n"
+                    "same(torch.randint(0, 50257, (16, 1024), device=d), %r)\n"
+                    "same(torch.randint(-5, 1000, (999,), device=d), %r)\n"
+                    "same(torch.randint(0, 1 << 28, (64,), device=d), %r)\n"
+                    "same(torch.randint(0, (1 << 28) + 12345, (64,), device=d), %r)\n"
+                    "same(torch.randint(0, 77, (300000,), device=d, dtype=torch.int32), %r)\n"
+                    "same(torch.randint(0, 77, (600000,), device=d), %r)\n"
+                    "near(torch.randn(512, 3, device=d), %r)\n"
+                    "same(torch.randn(512, 3, device=d, dtype=torch.bfloat16), %r)\n"
+                    "same(torch.empty(100, 100, device=d).uniform_(-2, 3), %r)\n"
+                    "near(torch.empty(100, 100, device=d).normal_(1, .5), %r)\n"
+                    "same(torch.empty(100, 100, device=d).bernoulli_(.3), %r)\n"
+                    "torch.empty(100, 100, device=d, dtype=torch.bool).bernoulli_(.3)\n"
+                    "same(torch.bernoulli(torch.full((64, 99), .4, device=d)), %r)\n"
+                    "same(torch.rand_like(torch.zeros(64, 64, device=d)), %r)\n"
+                    "near(torch.randn_like(torch.zeros(64, 64, device=d)), %r)\n"
+                    "same(torch.randint_like(torch.zeros(64, 64, device=d), 10), %r)\n"
+                    "g = torch.Generator(device=d).manual_seed(5)\n"
+                    "same(torch.rand(64, 64, device=d, generator=g), %r)\n"
+                    "same(torch.randint(9, (64, 64), device=d, generator=g), %r)\n"
+                    "assert torch.rand(3, device=d).tolist() == %r\n"
+                    "assert int((torch.rand(32, 512, device=d) < .15).sum()) == %d\n"
+                    "torch.randperm(20, device=d)\n"
+                    "assert torch.rand(3, device=d).tolist() == %r\n"
+                    % tuple(CARD_DREW))
+        self.assertEqual(self.warned(), [])
 
 
 class Counts(WithTorch):
