@@ -4,7 +4,8 @@
 `x[mask]` counts the mask's ones on the GPU and reads the count. No kernel counts here, so the count
 is worked out on the CPU first and handed to the stand-in, which answers the next small reads with
 it, in order (`plm_phantom_counts`). Where the numbers are not known, every element is counted: the
-most memory that the line can need, and a warning says so.
+most memory that the line can need, and a warning says so. The places that such a line finds are
+then those of every element, so that what a script picks by them is as many as on a card.
 """
 import ctypes
 
@@ -127,7 +128,15 @@ def _valid(name, func, args, kwargs, worth):
     return [1, 0]
 
 
-KINDS = {"multinomial": _valid, "nonzero": _found, "argwhere": _found, "where": _found,
+FINDS = frozenset(("nonzero", "argwhere", "where", "nms"))  # what gives places
+
+def _kept(name, func, args, kwargs, worth):
+    """torchvision's suppression of boxes that overlap better ones."""
+    hosts, names = memory.hosts(args, kwargs, worth)
+    return [func(*hosts, **names).numel()]
+
+
+KINDS = {"multinomial": _valid, "nms": _kept, "nonzero": _found, "argwhere": _found, "where": _found,
          "masked_select": _selected,
          "__getitem__": _indexed, "__setitem__": _indexed, "index_put_": _indexed,
          "index_put": _indexed, "unique": _distinct, "unique_consecutive": _distinct,
@@ -177,5 +186,7 @@ def _most(name, args, kwargs):
     if name == "masked_select":
         mask = args[1] if len(args) > 1 else kwargs["mask"]
         return [memory.torch.broadcast_shapes(source.size(), mask.size()).numel()]
+    if name == "nms":
+        return [source.size(0)]
     dim = _unique_dim(args, kwargs)
     return [source.numel() if dim is None else source.size(dim)]

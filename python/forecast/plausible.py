@@ -96,3 +96,18 @@ def _dim(name, args, kwargs):
         return -1 if name in ("topk", "sort", "argsort", "kthvalue", "mode") else 0 if (
             name == "msort") else None
     return dim
+
+
+def every(source, places):
+    """Fills the places of ones in unknown numbers where every element was counted: all of them, so
+    that what is picked by these places later is as many as it would be."""
+    torch = memory.torch
+    parts = places if isinstance(places, tuple) else (
+        places.unbind(1) if places.dim() == 2 else (places,))
+    if not source.dim() or not parts or not memory.fits(parts[0]):
+        return
+    size = source.size() if len(parts) == source.dim() else source.size()[:1]  # rows of boxes
+    found = torch.unravel_index(torch.arange(size.numel()), size)
+    for part, numbers in zip(parts, found):
+        memory.alias(part).copy_(numbers)
+        memory.mark(part, memory.PLAUSIBLE)

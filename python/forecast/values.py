@@ -288,6 +288,8 @@ def _counted(name, func, args, kwargs):
     with _torch._C.DisableTorchFunction():
         if name == "__setitem__":
             _settle_set(func, args)
+        elif expected is not None and worth[0] == memory.UNKNOWN and name in counts.FINDS:
+            plausible.every(args[0], out)
         else:
             _settle(name, func, args, kwargs, out)
     return out

@@ -288,6 +288,29 @@ class Counts(WithTorch):
         self.assertEqual(self.warned(), [6, 7])
 
 
+    def test_what_is_picked_by_places_in_unknown_numbers_is_as_many_as_it_would_be(self):
+        """As detectors sample their boxes: every element is counted, then so many are taken."""
+        self.script("big = torch.randn(300, 1000, device='cuda') > 0\n"
+                    "rows, columns = torch.where(big)\nassert rows.numel() == 300000\n"
+                    "assert int(rows[-1]) == 299 and int(columns[1000]) == 0\n"
+                    "flat = torch.where(big.flatten())[0]\n"
+                    "taken = flat[torch.randperm(flat.numel(), device='cuda')[:256]]\n"
+                    "mask = torch.zeros(300000, dtype=torch.uint8, device='cuda')\n"
+                    "mask[taken] = 1\nassert torch.where(mask)[0].numel() == 256\n")
+        self.assertEqual(self.warned()[0], 4)
+
+    def test_boxes_that_nobody_knows_are_all_kept(self):
+        try:
+            import torchvision  # noqa: F401
+        except ImportError:
+            self.skipTest("there is no torchvision")
+        self.script("import torchvision\nboxes = torch.randn(20000, 4, device='cuda')\n"
+                    "scores = torch.randn(20000, device='cuda')\n"
+                    "keep = torchvision.ops.nms(boxes, scores, 0.5)\n"
+                    "assert keep.numel() == 20000 and int(keep[7]) == 7\n")
+        self.assertEqual(self.warned(), [6])
+
+
 class FirstValues(WithTorch):
     def test_later_random_numbers_are_those_of_a_real_run(self):
         make = ("torch.manual_seed(5)\n"
