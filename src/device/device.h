@@ -12,6 +12,9 @@
  * the last granule, which holds PLM_ARENA_PATTERN.
  * - `workspace` is a pure function of the operation, its shapes and the device's profile.
  * - One thread drives a device.
+ * - What is enqueued on one queue runs in order. Queues run side by side: one waits for another
+ * only where a `wait` for a signal says so. A function that is told no queue is of
+ * PLM_QUEUE_COMPUTE.
  * - A kind that hands out no memory leaves out what would need some.
  */
 #ifndef PLM_DEVICE_DEVICE_H
@@ -63,6 +66,7 @@ typedef struct plm_device_table {
     /* *region = `bytes` > 0 bytes as the contract says. PLM_ERROR_DEVICE_MEMORY with its record,
      * nothing taken. */
     plm_status (*reserve)(plm_device *device, size_t bytes, void **region);
+    /* Waits for what is enqueued. */
     void (*release)(plm_device *device, void *region, size_t bytes);
 
     /* *bytes = workspace that the kernel for this launch wants; data pointers are not looked at. */
@@ -85,6 +89,33 @@ typedef struct plm_device_table {
     plm_status (*fill)(plm_device *device, void *to, uint8_t value, size_t bytes);
 
     /*
+     * Host memory that copies below may name: pinned, where that makes them faster. No part of the
+     * cap or the counts. Given back only when nothing that is enqueued names it, or when the region
+     * that such copies also name has been released.
+     */
+    plm_status (*reserve_host)(plm_device *device, size_t bytes, void **memory);
+    void (*release_host)(plm_device *device, void *memory);
+
+    /*
+     * Enqueues a copy between the device's memory and itself, or memory of `reserve_host`: it is
+     * read and written at any time from now until a signal behind it is given.
+     */
+    plm_status (*copy)(plm_device *device, plm_queue queue, void *to, const void *from,
+                       size_t bytes);
+
+    /*
+     * A signal that was enqueued is given when everything before it on its queue is done. `wait`
+     * lets nothing that is enqueued behind it begin until the signal was given that was enqueued
+     * last before the `wait`; `await` holds the caller up likewise. A signal that was never
+     * enqueued holds nobody up.
+     */
+    plm_status (*create_signal)(plm_device *device, void **signal);
+    void (*destroy_signal)(plm_device *device, void *signal);
+    plm_status (*signal)(plm_device *device, plm_queue queue, void *signal);
+    plm_status (*wait)(plm_device *device, plm_queue queue, void *signal);
+    plm_status (*await)(plm_device *device, void *signal);
+
+    /*
      * What is launched between the two is recorded and does not run; `run_graph` enqueues all of it
      * at once, as often as wanted, with the same operands. NULL where nothing would be gained.
      */
@@ -93,7 +124,7 @@ typedef struct plm_device_table {
     plm_status (*run_graph)(plm_device *device, void *graph);
     void (*drop_graph)(plm_device *device, void *graph);
 
-    /* Waits for everything enqueued so far. */
+    /* Waits for everything enqueued so far, on every queue. */
     plm_status (*fence)(plm_device *device);
 
     /*

@@ -24,8 +24,6 @@ enum {
 
 typedef enum plm_scope { PLM_SCOPE_RUN, PLM_SCOPE_WINDOW, PLM_SCOPE_CALL } plm_scope;
 
-typedef enum plm_queue { PLM_QUEUE_COMPUTE, PLM_QUEUE_COPY, PLM_QUEUE_COMMUNICATION } plm_queue;
-
 /* Parameters and all that belongs to them lie flat, one storage for each kind and decay group, at
  * the same elements of each. */
 typedef enum plm_flat {

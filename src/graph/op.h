@@ -28,6 +28,9 @@ enum {
     PLM_NORM_CHUNK = 4096 /* elements whose squares are summed in one go */
 };
 
+/* Where on a device something runs: each queue in order, side by side with the others. */
+typedef enum plm_queue { PLM_QUEUE_COMPUTE, PLM_QUEUE_COPY, PLM_QUEUE_COMMUNICATION } plm_queue;
+
 /* What an operation is to the passes. */
 typedef enum plm_op_class {
     PLM_CLASS_LOOKUP,

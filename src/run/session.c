@@ -31,6 +31,14 @@ typedef struct bound_input {
     size_t bytes;
 } bound_input;
 
+/* A step that was submitted and not collected. */
+typedef struct flight {
+    int64_t counted;
+    plm_step_record
+        *record; /* as the step leaves it: in the host's memory, written by the device */
+    void *done;  /* the signal that it was written */
+} flight;
+
 /* How a program is run. */
 typedef plm_status run_function(plm_session *session, plm_program program);
 
@@ -56,6 +64,9 @@ struct plm_session {
     plm_profile *profile;   /* borrowed; NULL: none */
     plm_tape *tape;         /* likewise; without either nothing is timed */
     plm_step_record record; /* host side of the step record */
+    plm_step_record *left;  /* of `flights`, in memory that the device writes */
+    flight flights[PLM_STEPS_IN_FLIGHT_MAX]; /* by number of the step, in turn */
+    int64_t submitted, collected;            /* steps so far */
 };
 
 static const plm_flat part_flats[] = {
@@ -325,6 +336,26 @@ static plm_status read_record(plm_session *session)
     return session->table->fence(session->device);
 }
 
+static plm_status make_flights(plm_session *session)
+{
+    void *left = NULL;
+    PLM_TRY(session->table->reserve_host(session->device,
+                                         PLM_STEPS_IN_FLIGHT_MAX * sizeof *session->left, &left));
+    session->left = left;
+    for (int i = 0; i < PLM_STEPS_IN_FLIGHT_MAX; i++) {
+        session->flights[i].record = &session->left[i];
+        PLM_TRY(session->table->create_signal(session->device, &session->flights[i].done));
+    }
+    return PLM_OK;
+}
+
+static void end_flights(plm_session *session)
+{
+    for (int i = 0; i < PLM_STEPS_IN_FLIGHT_MAX; i++)
+        session->table->destroy_signal(session->device, session->flights[i].done);
+    session->table->release_host(session->device, session->left);
+}
+
 static plm_status start(plm_session *session, uint64_t seed)
 {
     const plm_plan_summary *summary = &session->plan->summary;
@@ -341,6 +372,7 @@ static plm_status start(plm_session *session, uint64_t seed)
         PLM_TRY(bind_op(session, i));
     find_tensors(session);
     find_limits(session);
+    PLM_TRY(make_flights(session));
     PLM_TRY(session->table->fill(session->device, session->arena, 0, summary->persistent_bytes));
     session->record.seed = seed;
     session->record.loss_scale =
@@ -380,6 +412,8 @@ void plm_session_destroy(plm_session *session)
 {
     if (!session)
         return;
+    if (session->arena)
+        (void)session->table->fence(session->device); /* what is in flight ends, well or not */
     for (int64_t i = 0; session->arena && i < session->plan->graph->ops.count; i++)
         session->table->forget(session->device, session->ops[i].prepared);
     for (int i = 0; i < PLM_PROGRAM_COUNT; i++)
@@ -388,6 +422,8 @@ void plm_session_destroy(plm_session *session)
     if (session->arena)
         session->table->release(session->device, session->arena,
                                 session->plan->summary.arena_bytes);
+    if (session->left)
+        end_flights(session);
     plm__check_destroy(session->check);
     plm__host_free(session->ops);
     plm__host_free(session->padding);
@@ -492,12 +528,21 @@ static plm_status has_program(const plm_session *session, plm_program program)
     return PLM_OK;
 }
 
-plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper *hyper,
-                            int64_t sequences, const int32_t *tokens, const int32_t *targets,
-                            plm_step_result *result)
+static plm_status is_idle(const plm_session *session)
 {
-    int64_t counted;
+    int32_t count = plm_session_in_flight(session);
+    PLM_FAIL_IF(count > 0, PLM_ERROR_STATE,
+                "wanted no step in flight, found %d; collect what was submitted first", (int)count);
+    return PLM_OK;
+}
+
+static plm_status check_step(const plm_session *session, int64_t step, const plm_hyper *hyper,
+                             int64_t sequences)
+{
     PLM_TRY(has_program(session, PLM_PROGRAM_FIRST));
+    PLM_FAIL_IF(plm_session_in_flight(session) == PLM_STEPS_IN_FLIGHT_MAX, PLM_ERROR_STATE,
+                "wanted fewer than %d steps in flight, found %d; collect one first",
+                PLM_STEPS_IN_FLIGHT_MAX, PLM_STEPS_IN_FLIGHT_MAX);
     PLM_FAIL_IF(sequences < 1 || sequences > session->plan->summary.batch, PLM_ERROR_ARGUMENT,
                 "wanted 1 to %" PRId64 " sequences in a window, found %" PRId64,
                 session->plan->summary.batch, sequences);
@@ -508,8 +553,13 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
                 "wanted no clipping with early updates, which never see the norm of all gradients; "
                 "found a clip norm of %g",
                 (double)hyper->clip_norm);
-    PLM_TRY(check_window(session, sequences, tokens, targets, &counted));
+    return PLM_OK;
+}
+
+static void set_scalars(plm_session *session, int64_t step, const plm_hyper *hyper, int64_t counted)
+{
     plm_step_record *record = &session->record;
+    bool scaled = session->plan->summary.strategy.precision == PLM_DTYPE_F16;
     record->step = (uint32_t)step;
     record->inverse_count = counted > 0 ? (float)(1.0 / (double)counted) : 0;
     record->learning_rate = hyper->learning_rate;
@@ -519,19 +569,58 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
     record->epsilon = hyper->epsilon;
     record->clip_norm = hyper->clip_norm;
     record->momentum = hyper->momentum;
-    record->growth_interval = session->plan->summary.strategy.precision == PLM_DTYPE_F16
-                                  ? hyper->scale_growth_interval
-                                  : 0;
-    const float loss_scale = record->loss_scale; /* as the last update left it */
+    record->growth_interval = scaled ? hyper->scale_growth_interval : 0;
+}
+
+plm_status plm_session_submit(plm_session *session, int64_t step, const plm_hyper *hyper,
+                              int64_t sequences, const int32_t *tokens, const int32_t *targets)
+{
+    int64_t counted;
+    flight *next = &session->flights[session->submitted % PLM_STEPS_IN_FLIGHT_MAX];
+    PLM_TRY(check_step(session, step, hyper, sequences));
+    PLM_TRY(check_window(session, sequences, tokens, targets, &counted));
+    set_scalars(session, step, hyper, counted);
     PLM_TRY(run_window(session, true, sequences, tokens, targets));
     PLM_TRY(session->run(session, PLM_PROGRAM_UPDATE));
-    PLM_TRY(read_record(session));
-    *result = (plm_step_result){.loss = counted > 0 ? record->loss_sum / (double)counted : 0,
-                                .counted = counted,
-                                .gradient_norm = record->gradient_norm,
-                                .loss_scale = loss_scale,
-                                .skipped = record->skip != 0};
+    PLM_TRY(session->table->copy(session->device, PLM_QUEUE_COMPUTE, next->record,
+                                 address_of(session, PLM_TENSOR_STEP), sizeof *next->record));
+    PLM_TRY(session->table->signal(session->device, PLM_QUEUE_COMPUTE, next->done));
+    next->counted = counted;
+    session->submitted++;
     return PLM_OK;
+}
+
+plm_status plm_session_collect(plm_session *session, plm_step_result *result)
+{
+    const flight *oldest = &session->flights[session->collected % PLM_STEPS_IN_FLIGHT_MAX];
+    PLM_FAIL_IF(plm_session_in_flight(session) == 0, PLM_ERROR_STATE,
+                "wanted a step in flight, found none; submit one first");
+    PLM_TRY(session->table->await(session->device, oldest->done));
+    const float loss_scale = session->record.loss_scale; /* as the step before left it */
+    const plm_step_record *record = &session->record;
+    session->record = *oldest->record;
+    session->collected++;
+    *result = (plm_step_result){
+        .loss = oldest->counted > 0 ? record->loss_sum / (double)oldest->counted : 0,
+        .counted = oldest->counted,
+        .gradient_norm = record->gradient_norm,
+        .loss_scale = loss_scale,
+        .skipped = record->skip != 0};
+    return PLM_OK;
+}
+
+int32_t plm_session_in_flight(const plm_session *session)
+{
+    return (int32_t)(session->submitted - session->collected);
+}
+
+plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper *hyper,
+                            int64_t sequences, const int32_t *tokens, const int32_t *targets,
+                            plm_step_result *result)
+{
+    PLM_TRY(is_idle(session));
+    PLM_TRY(plm_session_submit(session, step, hyper, sequences, tokens, targets));
+    return plm_session_collect(session, result);
 }
 
 plm_status plm_session_evaluate(plm_session *session, int64_t sequences, const int32_t *tokens,
@@ -539,6 +628,7 @@ plm_status plm_session_evaluate(plm_session *session, int64_t sequences, const i
 {
     int64_t found;
     PLM_TRY(has_program(session, PLM_PROGRAM_EVALUATE));
+    PLM_TRY(is_idle(session));
     PLM_TRY(check_window(session, sequences, tokens, targets, &found));
     PLM_TRY(run_window(session, false, sequences, tokens, targets));
     PLM_TRY(read_record(session));
@@ -552,6 +642,7 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
 {
     int64_t length = session->plan->summary.sequence;
     PLM_TRY(has_program(session, PLM_PROGRAM_GENERATE));
+    PLM_TRY(is_idle(session));
     PLM_FAIL_IF(count < 1 || count > length, PLM_ERROR_ARGUMENT,
                 "wanted 1 to %" PRId64 " tokens, found %" PRId64, length, count);
     const plm_tensor_info *info = plm__graph_tensor(session->plan->graph, session->logits);
@@ -651,6 +742,7 @@ plm_session_counters plm__session_counters(const plm_session *session)
 {
     const plm_step_record *record = &session->record;
     bool scaled = session->plan->summary.strategy.precision == PLM_DTYPE_F16;
+    PLM_BUG_IF(plm_session_in_flight(session) > 0, "counters of a session with steps in flight");
     return (plm_session_counters){.updates = record->update_count,
                                   .skipped = record->skipped_count,
                                   .good = record->good_count,
@@ -661,6 +753,7 @@ plm_status plm__session_set_counters(plm_session *session, plm_session_counters 
 {
     plm_step_record *record = &session->record;
     bool scaled = session->plan->summary.strategy.precision == PLM_DTYPE_F16;
+    PLM_TRY(is_idle(session));
     record->update_count = counters.updates;
     record->skipped_count = counters.skipped;
     if (scaled && counters.loss_scale > 0) {

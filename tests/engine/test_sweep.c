@@ -307,6 +307,8 @@ static const char *what_was_left(const state *before, const plm_fault *fault)
         return "a region was not released";
     if (fault->prepared != 0)
         return "a prepared operation was not forgotten";
+    if (fault->signals != 0)
+        return "a signal was not destroyed";
     return fault->devices != 0 ? "a device was not destroyed" : NULL;
 }
 

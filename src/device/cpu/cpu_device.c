@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CPU device: the contract's table over memory, products and kernels. Everything is done when
- * a function returns, so there is nothing to fence. Which operations exist and what workspace they
- * want is read from kernels.def.
+ * a function returns, so there is nothing to fence and no signal to wait for. Which operations
+ * exist and what workspace they want is read from kernels.def.
  */
 #include <string.h>
 
@@ -146,6 +146,53 @@ static plm_status fill(plm_device *device, void *to, uint8_t value, size_t bytes
     return PLM_OK;
 }
 
+static plm_status reserve_host(plm_device *device, size_t bytes, void **memory)
+{
+    (void)device;
+    return plm__host_alloc(bytes, memory);
+}
+
+static void release_host(plm_device *device, void *memory)
+{
+    (void)device;
+    plm__host_free(memory);
+}
+
+static plm_status copy_on(plm_device *device, plm_queue queue, void *to, const void *from,
+                          size_t bytes)
+{
+    (void)queue;
+    return copy(device, to, from, bytes);
+}
+
+static plm_status create_signal(plm_device *device, void **signal)
+{
+    (void)device;
+    *signal = NULL;
+    return PLM_OK;
+}
+
+static void destroy_signal(plm_device *device, void *signal)
+{
+    (void)device;
+    (void)signal;
+}
+
+static plm_status pass(plm_device *device, plm_queue queue, void *signal)
+{
+    (void)device;
+    (void)queue;
+    (void)signal;
+    return PLM_OK;
+}
+
+static plm_status await(plm_device *device, void *signal)
+{
+    (void)device;
+    (void)signal;
+    return PLM_OK;
+}
+
 static plm_status fence(plm_device *device)
 {
     (void)device;
@@ -192,6 +239,14 @@ static const plm_device_table cpu_table = {
     .copy_in = copy,
     .copy_out = copy,
     .fill = fill,
+    .reserve_host = reserve_host,
+    .release_host = release_host,
+    .copy = copy_on,
+    .create_signal = create_signal,
+    .destroy_signal = destroy_signal,
+    .signal = pass,
+    .wait = pass,
+    .await = await,
     .fence = fence,
     .is_instrumented = is_instrumented,
     .overhead_bytes = overhead_bytes,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CUDA device: the contract's table over memory, products, attention and kernels. Everything is
- * enqueued on one stream; `fence` waits for it. What workspace an operation has, the formulas of
- * device/target say, which a plan asks without a GPU.
+ * enqueued on one stream, copies that may run beside it on another. What workspace an operation
+ * has, the formulas of device/target say, which a plan asks without a GPU.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -79,6 +79,76 @@ static plm_status fill(plm_device *device, void *to, uint8_t value, size_t bytes
     return PLM_OK;
 }
 
+static plm_status reserve_host(plm_device *device, size_t bytes, void **memory)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    CUresult result = cuda->driver.cuMemHostAlloc(memory, bytes, 0);
+    PLM_FAIL_IF(result == CUDA_ERROR_OUT_OF_MEMORY, PLM_ERROR_HOST_MEMORY,
+                "wanted %zu bytes of host memory that the GPU copies from, the driver gave none",
+                bytes);
+    return result == CUDA_SUCCESS ? PLM_OK
+                                  : plm__cuda_fail(&cuda->driver, result, "memory of the host");
+}
+
+static void release_host(plm_device *device, void *memory)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    if (memory)
+        cuda->driver.cuMemFreeHost(memory);
+}
+
+static CUstream stream_of(const plm_cuda *cuda, plm_queue queue)
+{
+    return queue == PLM_QUEUE_COPY ? cuda->copies : cuda->stream;
+}
+
+static plm_status copy(plm_device *device, plm_queue queue, void *to, const void *from,
+                       size_t bytes)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    if (bytes > 0)
+        PLM_CUDA_TRY(
+            cuda, cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, bytes, stream_of(cuda, queue)));
+    return PLM_OK;
+}
+
+static plm_status create_signal(plm_device *device, void **signal)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    CUevent event = NULL;
+    PLM_CUDA_TRY(cuda, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    *signal = event;
+    return PLM_OK;
+}
+
+static void destroy_signal(plm_device *device, void *signal)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    if (signal)
+        cuda->driver.cuEventDestroy((CUevent)signal);
+}
+
+static plm_status give_signal(plm_device *device, plm_queue queue, void *signal)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    PLM_CUDA_TRY(cuda, cuEventRecord((CUevent)signal, stream_of(cuda, queue)));
+    return PLM_OK;
+}
+
+static plm_status wait_for(plm_device *device, plm_queue queue, void *signal)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    PLM_CUDA_TRY(cuda, cuStreamWaitEvent(stream_of(cuda, queue), (CUevent)signal, 0));
+    return PLM_OK;
+}
+
+static plm_status await(plm_device *device, void *signal)
+{
+    plm_cuda *cuda = (plm_cuda *)device;
+    PLM_CUDA_TRY(cuda, cuEventSynchronize((CUevent)signal));
+    return PLM_OK;
+}
+
 static plm_status begin_graph(plm_device *device)
 {
     plm_cuda *cuda = (plm_cuda *)device;
@@ -117,8 +187,11 @@ static void drop_graph(plm_device *device, void *graph)
 static plm_status fence(plm_device *device)
 {
     plm_cuda *cuda = (plm_cuda *)device;
+    CUresult copied = cuda->driver.cuStreamSynchronize(cuda->copies);
     PLM_CUDA_TRY(cuda, cuStreamSynchronize(cuda->stream));
-    return PLM_OK;
+    return copied == CUDA_SUCCESS
+               ? PLM_OK
+               : plm__cuda_fail(&cuda->driver, copied, "to end the copies of inputs");
 }
 
 static size_t overhead_bytes(plm_device *device)
@@ -156,6 +229,8 @@ static void destroy(plm_device *device)
     plm__cuda_graphs_close(cuda);
     plm__cuda_products_close(cuda);
     plm__cuda_kernels_unload(cuda);
+    if (cuda->copies)
+        cuda->driver.cuStreamDestroy(cuda->copies);
     if (cuda->stream)
         cuda->driver.cuStreamDestroy(cuda->stream);
     if (cuda->context)
@@ -176,6 +251,14 @@ static const plm_device_table cuda_table = {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .fill = fill,
+    .reserve_host = reserve_host,
+    .release_host = release_host,
+    .copy = copy,
+    .create_signal = create_signal,
+    .destroy_signal = destroy_signal,
+    .signal = give_signal,
+    .wait = wait_for,
+    .await = await,
     .begin_graph = begin_graph,
     .end_graph = end_graph,
     .run_graph = run_graph,
@@ -255,6 +338,7 @@ static plm_status open_device(plm_cuda *cuda, const plm_cuda_wanted *wanted)
     PLM_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
     PLM_CUDA_TRY(cuda, cuMemGetInfo(&free, &total));
     PLM_CUDA_TRY(cuda, cuStreamCreate(&cuda->stream, CU_STREAM_NON_BLOCKING));
+    PLM_CUDA_TRY(cuda, cuStreamCreate(&cuda->copies, CU_STREAM_NON_BLOCKING));
     PLM_TRY(find_page(cuda));
     PLM_TRY(plm__cuda_kernels_load(cuda));
     PLM_TRY(plm__cuda_products_open(cuda));

@@ -2,7 +2,7 @@
 /*
  * What the parts of the CUDA device share. The device speaks to the driver alone: libcuda is opened
  * at run time, kernels are loaded as a module, and no CUDA runtime is linked. cuBLASLt and cuDNN
- * are opened likewise. One thread drives a device, on one stream.
+ * are opened likewise. One thread drives a device, on one stream, and copies on another.
  */
 #ifndef PLM_DEVICE_CUDA_CUDA_INTERNAL_H
 #define PLM_DEVICE_CUDA_CUDA_INTERNAL_H
@@ -37,6 +37,7 @@
     ROW(cuStreamCreate)                                                                            \
     ROW(cuStreamDestroy)                                                                           \
     ROW(cuStreamSynchronize)                                                                       \
+    ROW(cuStreamWaitEvent)                                                                         \
     ROW(cuStreamBeginCapture)                                                                      \
     ROW(cuStreamEndCapture)                                                                        \
     ROW(cuGraphInstantiate)                                                                        \
@@ -46,7 +47,9 @@
     ROW(cuEventCreate)                                                                             \
     ROW(cuEventDestroy)                                                                            \
     ROW(cuEventRecord)                                                                             \
+    ROW(cuEventSynchronize)                                                                        \
     ROW(cuEventElapsedTime)                                                                        \
+    ROW(cuMemcpyAsync)                                                                             \
     ROW(cuMemcpyHtoDAsync)                                                                         \
     ROW(cuMemcpyDtoHAsync)                                                                         \
     ROW(cuMemsetD8Async)                                                                           \
@@ -80,7 +83,8 @@ typedef struct plm_cuda {
     plm_cuda_driver driver;
     CUdevice number;
     CUcontext context;
-    CUstream stream;
+    CUstream stream; /* of PLM_QUEUE_COMPUTE */
+    CUstream copies; /* of PLM_QUEUE_COPY */
     plm_cuda_kernels *kernels;
     plm_cuda_products *products;
     plm_cuda_graphs *graphs;

@@ -135,6 +135,66 @@ static plm_status fill(plm_device *base, void *to, uint8_t value, size_t bytes)
     return device->inner->table->fill(device->inner, to, value, bytes);
 }
 
+static plm_status reserve_host(plm_device *base, size_t bytes, void **memory)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_RESERVE_HOST);
+    PLM_TRY(device->inner->table->reserve_host(device->inner, bytes, memory));
+    device->fault->regions++;
+    return PLM_OK;
+}
+
+static void release_host(plm_device *base, void *memory)
+{
+    fault_device *device = (fault_device *)base;
+    device->fault->regions -= memory != NULL;
+    device->inner->table->release_host(device->inner, memory);
+}
+
+static plm_status copy(plm_device *base, plm_queue queue, void *to, const void *from, size_t bytes)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_COPY);
+    return device->inner->table->copy(device->inner, queue, to, from, bytes);
+}
+
+static plm_status create_signal(plm_device *base, void **signal)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_CREATE_SIGNAL);
+    PLM_TRY(device->inner->table->create_signal(device->inner, signal));
+    device->fault->signals += *signal != NULL;
+    return PLM_OK;
+}
+
+static void destroy_signal(plm_device *base, void *signal)
+{
+    fault_device *device = (fault_device *)base;
+    device->fault->signals -= signal != NULL;
+    device->inner->table->destroy_signal(device->inner, signal);
+}
+
+static plm_status give_signal(plm_device *base, plm_queue queue, void *signal)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_SIGNAL);
+    return device->inner->table->signal(device->inner, queue, signal);
+}
+
+static plm_status wait_for(plm_device *base, plm_queue queue, void *signal)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_WAIT);
+    return device->inner->table->wait(device->inner, queue, signal);
+}
+
+static plm_status await(plm_device *base, void *signal)
+{
+    fault_device *device = (fault_device *)base;
+    FAIL_ON_DEMAND(device, PLM_FAULT_AWAIT);
+    return device->inner->table->await(device->inner, signal);
+}
+
 static plm_status fence(plm_device *base)
 {
     fault_device *device = (fault_device *)base;
@@ -171,6 +231,14 @@ static const plm_device_table fault_table = {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .fill = fill,
+    .reserve_host = reserve_host,
+    .release_host = release_host,
+    .copy = copy,
+    .create_signal = create_signal,
+    .destroy_signal = destroy_signal,
+    .signal = give_signal,
+    .wait = wait_for,
+    .await = await,
     .fence = fence,
     .overhead_bytes = overhead_bytes,
     .available_bytes = available_bytes,

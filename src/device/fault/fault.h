@@ -19,6 +19,12 @@
     ROW(COPY_IN, "copy_in")                                                                        \
     ROW(COPY_OUT, "copy_out")                                                                      \
     ROW(FILL, "fill")                                                                              \
+    ROW(RESERVE_HOST, "reserve_host")                                                              \
+    ROW(COPY, "copy")                                                                              \
+    ROW(CREATE_SIGNAL, "create_signal")                                                            \
+    ROW(SIGNAL, "signal")                                                                          \
+    ROW(WAIT, "wait")                                                                              \
+    ROW(AWAIT, "await")                                                                            \
     ROW(FENCE, "fence")
 
 typedef enum plm_fault_call {
@@ -39,7 +45,8 @@ typedef struct plm_fault {
     size_t left_bytes;   /* what the record of a refused reservation says is free */
     int64_t calls[PLM_FAULT_COUNT];
     int64_t devices;  /* open */
-    int64_t regions;  /* reserved and not released */
+    int64_t regions;  /* reserved and not released, of the host too */
+    int64_t signals;  /* made and not destroyed */
     int64_t prepared; /* and not forgotten */
 } plm_fault;
 

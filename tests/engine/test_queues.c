@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Steps in flight: submitted ahead they are the steps that they are one at a time, to the bit, and
+ * whichever call of the device fails, a status says so and everything is given back.
+ */
+#include "engine/small_run.h"
+
+#include "device/fault/fault.h"
+#include "run/session.h"
+
+enum { STEPS = 6 };
+
+static const small_shape usual = {.layers = 2,
+                                  .width = 16,
+                                  .heads = 2,
+                                  .context = 8,
+                                  .vocab = 40,
+                                  .batch = 4,
+                                  .micro_batch = 2,
+                                  .sequence = 8,
+                                  .dropout = 0.1f,
+                                  .seed = 3};
+
+/* A window of its own for each step; the last sequence of every second one is left out, so that a
+ * micro-batch is filled up. */
+static plm_status submit(small_run *run, const small_shape *shape, int64_t step)
+{
+    small_window window;
+    plm_hyper hyper = plm_hyper_default();
+    bool bert = shape->family != NULL;
+    small_window_fill(&window, shape->batch * shape->sequence, shape->vocab, (uint32_t)step + 7);
+    if (shape->update == PLM_UPDATE_EARLY)
+        hyper.clip_norm = 0;
+    plm_session_use_types(run->session, bert ? window.types : NULL);
+    plm_status status = plm_session_submit(run->session, step, &hyper, shape->batch - step % 2,
+                                           window.tokens, window.targets);
+    plm_session_use_types(run->session, NULL);
+    memset(&window, 0x7F, sizeof window); /* the caller's again */
+    return status;
+}
+
+/* Trains with so many steps in flight, and keeps what each was told to be. */
+static void train(small_run *run, const small_shape *shape, int in_flight, plm_step_result *results)
+{
+    int64_t submitted = 0;
+    memset(results, 0, STEPS * sizeof *results);
+    for (int64_t step = 0; step < STEPS; step++) {
+        for (; submitted < STEPS && submitted - step < in_flight; submitted++)
+            assert_ok(submit(run, shape, submitted));
+        assert_int_equal(plm_session_in_flight(run->session), submitted - step);
+        assert_ok(plm_session_collect(run->session, &results[step]));
+    }
+    assert_int_equal(plm_session_in_flight(run->session), 0);
+}
+
+static void assert_same_results(const plm_step_result *a, const plm_step_result *b)
+{
+    for (int i = 0; i < STEPS; i++) {
+        assert_memory_equal(&a[i].loss, &b[i].loss, sizeof a[i].loss);
+        assert_memory_equal(&a[i].gradient_norm, &b[i].gradient_norm, sizeof a[i].gradient_norm);
+        assert_memory_equal(&a[i].loss_scale, &b[i].loss_scale, sizeof a[i].loss_scale);
+        assert_int_equal(a[i].counted, b[i].counted);
+        assert_int_equal(a[i].skipped, b[i].skipped);
+    }
+}
+
+/* What is trained in these tests. */
+static small_shape shape_of(int which)
+{
+    small_shape shape = usual;
+    if (which == 1) { /* a loss scale */
+        shape.precision = PLM_DTYPE_F16;
+        shape.micro_batch = 1;
+    } else if (which == 2) {
+        shape.precision = shape.gradient = PLM_DTYPE_BF16;
+        shape.update = PLM_UPDATE_EARLY;
+        shape.micro_batch = shape.batch;
+    } else if (which == 3) { /* types of tokens */
+        shape.family = "bert";
+        shape.context = shape.sequence;
+    }
+    return shape;
+}
+
+enum { SHAPE_COUNT = 4 };
+
+static void steps_submitted_ahead_are_the_steps_one_at_a_time(void **state)
+{
+    (void)state;
+    static small_values expected, found;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        small_shape shape = shape_of(i);
+        plm_step_result one[STEPS], ahead[STEPS];
+        small_run run;
+        small_run_open(&run, &shape);
+        train(&run, &shape, 1, one);
+        small_values_read(&run, &shape, PLM_PART_VALUE, &expected);
+        small_run_close(&run);
+        small_run_open(&run, &shape);
+        train(&run, &shape, PLM_STEPS_IN_FLIGHT_MAX, ahead);
+        small_values_read(&run, &shape, PLM_PART_VALUE, &found);
+        small_run_close(&run);
+        assert_same_results(one, ahead);
+        assert_true(small_same_bits(&found, &expected));
+        assert_true(one[0].loss > 0 && one[1].loss != one[0].loss);
+    }
+}
+
+/* The second of two steps in flight is not finite, which halves the scale that the third has. */
+static void a_gradient_that_is_not_finite_is_told_of_its_own_step(void **state)
+{
+    (void)state;
+    static float values[SMALL_TENSOR_MAX];
+    const int64_t count = usual.width;
+    small_shape shape = shape_of(1);
+    small_run run;
+    plm_step_result result;
+    small_run_open(&run, &shape);
+    assert_ok(submit(&run, &shape, 0));
+    assert_ok(plm_session_read(run.session, "head.ln.weight", PLM_PART_VALUE, count, values));
+    float kept = values[0];
+    values[0] = INFINITY;
+    assert_ok(plm_session_write(run.session, "head.ln.weight", PLM_PART_VALUE, count, values));
+    assert_ok(submit(&run, &shape, 1));
+    assert_ok(plm_session_collect(run.session, &result));
+    assert_false(result.skipped);
+    float scale = result.loss_scale;
+    values[0] = kept;
+    assert_ok(plm_session_write(run.session, "head.ln.weight", PLM_PART_VALUE, count, values));
+    assert_ok(submit(&run, &shape, 2));
+    assert_ok(plm_session_collect(run.session, &result));
+    assert_true(result.skipped);
+    assert_true(result.loss_scale == scale);
+    assert_ok(plm_session_collect(run.session, &result));
+    assert_false(result.skipped);
+    assert_true(result.loss_scale == scale / 2);
+    assert_int_equal(plm__session_counters(run.session).updates, 2);
+    assert_int_equal(plm__session_counters(run.session).skipped, 1);
+    small_run_close(&run);
+}
+
+static void assert_refused(plm_status status, const char *words)
+{
+    plm_error error;
+    assert_int_equal(status, PLM_ERROR_STATE);
+    plm_error_get(&error);
+    assert_non_null(strstr(error.message, words));
+    assert_null(strchr(error.message, '\n'));
+}
+
+static void more_steps_than_may_be_in_flight_are_refused_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    small_run run;
+    plm_step_result results[STEPS], result = {.counted = -7};
+    small_run_open(&run, &usual);
+    train(&run, &usual, 1, results);
+    small_run_close(&run);
+    small_run_open(&run, &usual);
+    assert_refused(plm_session_collect(run.session, &result), "found none; submit one first");
+    for (int64_t i = 0; i < PLM_STEPS_IN_FLIGHT_MAX; i++)
+        assert_ok(submit(&run, &usual, i));
+    assert_refused(submit(&run, &usual, PLM_STEPS_IN_FLIGHT_MAX),
+                   "wanted fewer than 2 steps in flight, found 2; collect one first");
+    assert_int_equal(result.counted, -7);
+    for (int64_t i = 0; i < PLM_STEPS_IN_FLIGHT_MAX; i++) {
+        assert_ok(plm_session_collect(run.session, &result));
+        assert_true(result.loss == results[i].loss);
+    }
+    assert_refused(plm_session_collect(run.session, &result), "submit one first");
+    small_run_close(&run);
+}
+
+static void what_is_asked_while_steps_are_in_flight_is_refused_or_waits(void **state)
+{
+    (void)state;
+    small_window window;
+    small_run run;
+    plm_step_result result;
+    plm_hyper hyper = plm_hyper_default();
+    plm_session_counters counters = {0};
+    float logits[64], values[64];
+    double sum;
+    int64_t counted;
+    small_window_fill(&window, usual.batch * usual.sequence, usual.vocab, 1);
+    small_run_open(&run, &usual);
+    assert_ok(submit(&run, &usual, 0));
+    assert_refused(
+        plm_session_step(run.session, 1, &hyper, 1, window.tokens, window.targets, &result),
+        "wanted no step in flight, found 1");
+    assert_refused(
+        plm_session_evaluate(run.session, 1, window.tokens, window.targets, &sum, &counted),
+        "wanted no step in flight, found 1");
+    assert_refused(plm_session_generate(run.session, 1, window.tokens, usual.vocab, logits),
+                   "wanted no step in flight, found 1");
+    assert_refused(plm__session_set_counters(run.session, counters),
+                   "wanted no step in flight, found 1");
+    assert_ok(plm_session_read(run.session, "head.ln.bias", PLM_PART_VALUE, usual.width, values));
+    assert_true(values[0] != 0); /* as the update left it */
+    assert_ok(plm_session_collect(run.session, &result));
+    assert_ok(plm_session_evaluate(run.session, 1, window.tokens, window.targets, &sum, &counted));
+    small_run_close(&run);
+}
+
+static void a_session_may_end_with_steps_in_flight(void **state)
+{
+    (void)state;
+    plm_host_stats before = plm__host_stats_get();
+    small_run run;
+    small_run_open(&run, &usual);
+    for (int64_t i = 0; i < PLM_STEPS_IN_FLIGHT_MAX; i++)
+        assert_ok(submit(&run, &usual, i));
+    small_run_close(&run);
+    assert_int_equal(plm__host_stats_get().live_count, before.live_count);
+}
+
+/* ---- each call fails once ------------------------------------------------------------------- */
+
+/* As `train`, with the most that may be in flight, until something fails. */
+static plm_status try_to_train(small_run *run)
+{
+    plm_step_result result;
+    for (int64_t step = 0, submitted = 0; step < 3; step++) {
+        for (; submitted < 3 && submitted - step < PLM_STEPS_IN_FLIGHT_MAX; submitted++)
+            PLM_TRY(submit(run, &usual, submitted));
+        PLM_TRY(plm_session_collect(run->session, &result));
+    }
+    return PLM_OK;
+}
+
+/* *fired = whether there was an n-th call. */
+static void fail_call(int64_t n, bool persistent, bool *fired)
+{
+    plm_host_stats before = plm__host_stats_get();
+    plm_fault fault = {0};
+    plm_device *inner = NULL;
+    small_run run;
+    plm_error error;
+    small_run_describe(&run, &usual);
+    assert_ok(plm_device_open("cpu", 1, 0, &inner));
+    assert_ok(plm__device_create_fault(inner, &fault, &run.device));
+    assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
+    plm__fault_at(&fault, PLM_FAULT_ANY, n, persistent);
+    plm_status status = plm_session_create(run.plan, run.device, 1, &run.session);
+    if (status == PLM_OK)
+        status = try_to_train(&run);
+    plm_error_get(&error);
+    small_run_close(&run);
+    *fired = plm__fault_at(&fault, PLM_FAULT_ANY, 0, false);
+    bool told = status == PLM_ERROR_DEVICE || status == PLM_ERROR_DEVICE_MEMORY;
+    /* what fails while a session ends is nobody's loss */
+    if (*fired ? status != PLM_OK && !told : status != PLM_OK)
+        fail_msg("call %d: status %s", (int)n, plm_status_text(status));
+    if (status != PLM_OK)
+        assert_null(strchr(error.message, '\n'));
+    assert_int_equal(fault.regions, 0);
+    assert_int_equal(fault.prepared, 0);
+    assert_int_equal(fault.signals, 0);
+    assert_int_equal(fault.devices, 0);
+    assert_int_equal(plm__host_stats_get().live_count, before.live_count);
+    assert_int_equal(plm__host_stats_get().live_bytes, before.live_bytes);
+}
+
+static void whichever_call_fails_with_steps_in_flight_nothing_is_leaked(void **state)
+{
+    (void)state;
+    for (int persistent = 0; persistent < 2; persistent++) {
+        bool fired = true;
+        int64_t n = 0;
+        while (fired)
+            fail_call(++n, persistent, &fired);
+        assert_true(n > 200);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_submitted_ahead_are_the_steps_one_at_a_time),
+        cmocka_unit_test(a_gradient_that_is_not_finite_is_told_of_its_own_step),
+        cmocka_unit_test(more_steps_than_may_be_in_flight_are_refused_and_nothing_is_lost),
+        cmocka_unit_test(what_is_asked_while_steps_are_in_flight_is_refused_or_waits),
+        cmocka_unit_test(a_session_may_end_with_steps_in_flight),
+        cmocka_unit_test(whichever_call_fails_with_steps_in_flight_nothing_is_leaked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
