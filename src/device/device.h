@@ -147,6 +147,10 @@ typedef struct plm_device_table {
     /* See plm_device_be_deterministic. NULL: the device always is. */
     void (*be_deterministic)(plm_device *device, bool wanted);
 
+    /* Whether PLM_QUEUE_COPY runs beside PLM_QUEUE_COMPUTE. Else the two are one queue, and nothing
+     * is gained by bringing inputs ahead. */
+    bool has_copy_queue;
+
     /* A table of tokens has a multiple of so many rows, which are columns of the logits: products
      * of other widths are slow. 0 and 1: any number will do. */
     int64_t row_multiple;

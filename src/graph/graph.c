@@ -171,17 +171,24 @@ static plm_status add_storage(plm_graph *graph, size_t bytes, plm_scope scope, i
     return PLM_OK;
 }
 
-/* The step record: tensor 0 on storage 0, made with the graph. */
+plm_status plm__graph_run_tensor(plm_graph *graph, const char *name, const plm_shape *shape,
+                                 plm_role role, plm_tensor *tensor)
+{
+    int32_t storage;
+    PLM_TRY(add_storage(graph, 0, PLM_SCOPE_RUN, &storage));
+    PLM_TRY(add_tensor(graph, shape, storage, 0, role, tensor));
+    graph->storages.items[storage].bytes = plm__graph_tensor(graph, *tensor)->bytes;
+    return plm__intern_add(&graph->names, name, strlen(name), &graph->tensors.items[*tensor].name);
+}
+
+/* Tensor 0 on storage 0, made with the graph. */
 static plm_status add_step_record(plm_graph *graph)
 {
     const plm_shape shape = {PLM_DTYPE_U8, 1, {sizeof(plm_step_record)}};
     plm_tensor tensor;
-    int32_t storage;
-    PLM_TRY(add_storage(graph, sizeof(plm_step_record), PLM_SCOPE_RUN, &storage));
-    PLM_TRY(add_tensor(graph, &shape, storage, 0, PLM_ROLE_STATE, &tensor));
+    PLM_TRY(plm__graph_run_tensor(graph, "step record", &shape, PLM_ROLE_STATE, &tensor));
     PLM_BUG_IF(tensor != PLM_TENSOR_STEP, "the step record is not the first tensor");
-    return plm__intern_add(&graph->names, "step record", strlen("step record"),
-                           &graph->tensors.items[tensor].name);
+    return PLM_OK;
 }
 
 plm_status plm__graph_create(const plm_strategy *strategy, plm_graph **graph)

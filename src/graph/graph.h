@@ -145,6 +145,11 @@ const char *plm__shape_format(const plm_shape *shape, char text[PLM_SHAPE_TEXT])
 plm_tensor plm__op_append(plm_graph *graph, plm_op_kind kind, const plm_op_attr *attr,
                           const plm_tensor *in, const plm_tensor *effect);
 
+/* *tensor = a contiguous tensor of run scope on a storage of its own. */
+PLM_MUST_USE plm_status plm__graph_run_tensor(plm_graph *graph, const char *name,
+                                              const plm_shape *shape, plm_role role,
+                                              plm_tensor *tensor);
+
 /* *tensor = a contiguous call tensor on a storage of its own. */
 PLM_MUST_USE plm_status plm__graph_call_tensor(plm_graph *graph, const plm_shape *shape,
                                                plm_role role, plm_tensor *tensor);

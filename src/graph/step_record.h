@@ -3,6 +3,7 @@
 #ifndef PLM_GRAPH_STEP_RECORD_H
 #define PLM_GRAPH_STEP_RECORD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define PLM_LOSS_SCALE_START 65536.0f /* of fp16, as a run begins */
@@ -40,5 +41,7 @@ typedef struct plm_step_record {
     uint32_t update_count; /* updates that were applied: t of the bias correction */
     uint32_t skipped_count;
 } plm_step_record;
+
+enum { PLM_STEP_HOST_BYTES = offsetof(plm_step_record, loss_sum) }; /* that the host writes */
 
 #endif

@@ -25,24 +25,18 @@ plm_plan_summary plm_plan_summarize(const plm_plan *plan)
     return plan->summary;
 }
 
-/* The inputs that the executor fills, [sequences, T] int32 each. */
-static const char *const input_names[] = {"tokens", "targets", "types"};
-
-enum { INPUT_COUNT = sizeof input_names / sizeof *input_names };
-
 /* Counts the input among those that are known; nobody would fill another, or one of another shape.
  */
 static plm_status check_input(const plm_graph *graph, const plm_job *job, plm_program program,
                               int64_t sequences, const plm_tensor_info *input,
-                              int counts[INPUT_COUNT])
+                              int counts[PLM_INPUT_COUNT])
 {
     const char *name = plm__intern_text(&graph->names, input->name);
-    int which = 0;
-    while (which < INPUT_COUNT && strcmp(name, input_names[which]) != 0)
-        which++;
-    PLM_FAIL_IF(which == INPUT_COUNT || ++counts[which] > 1, PLM_ERROR_ARGUMENT,
+    int which = plm__plan_input(graph, input);
+    PLM_FAIL_IF(which == PLM_INPUT_COUNT || ++counts[which] > 1, PLM_ERROR_ARGUMENT,
                 "%s: wanted one input tokens, one targets and at most one types, found %s '%.40s'",
-                plm_program_text(program), which == INPUT_COUNT ? "the input" : "another", name);
+                plm_program_text(program), which == PLM_INPUT_COUNT ? "the input" : "another",
+                name);
     const plm_shape wanted = {PLM_DTYPE_I32, 2, {sequences, job->sequence}};
     char wanted_text[PLM_SHAPE_TEXT], found_text[PLM_SHAPE_TEXT];
     PLM_FAIL_IF(memcmp(&input->shape, &wanted, sizeof wanted) != 0, PLM_ERROR_ARGUMENT,
@@ -56,7 +50,7 @@ static plm_status check_input(const plm_graph *graph, const plm_job *job, plm_pr
 static plm_status check_program(const plm_graph *graph, const plm_job *job, plm_program program,
                                 int64_t sequences)
 {
-    int counts[INPUT_COUNT] = {0}, outputs = 0;
+    int counts[PLM_INPUT_COUNT] = {0}, outputs = 0;
     for (int64_t i = 0; i < graph->tensors.count; i++) {
         const plm_tensor_info *info = &graph->tensors.items[i];
         const plm_storage *storage = &graph->storages.items[info->storage];
@@ -211,11 +205,15 @@ static plm_status sketch(const plm_job *job, const plm_strategy *strategy, plm_d
     plan->summary.batch = job->batch;
     plan->summary.sequence = job->sequence;
     plan->summary.optimizer = job->optimizer;
+    for (int i = 0; i < PLM_SLOT_PARTS; i++)
+        plan->slot.parts[i] = PLM_TENSOR_NONE;
     PLM_TRY(plm__graph_create(strategy, &plan->graph));
     plan->graph->blocks_most = blocks_most;
     if (device->table->row_multiple > 1)
         plan->graph->row_multiple = device->table->row_multiple;
     PLM_TRY(build_programs(plan->graph, job));
+    if (device->table->has_copy_queue && job->trains)
+        PLM_TRY(plm__plan_add_slot(plan));
     if (!plan->graph->cuts_mlps) /* every MLP is kept, and nothing was cut */
         plan->summary.strategy.mlp_chunks = 1;
     PLM_TRY(ask_workspaces(plan, device));

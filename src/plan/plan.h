@@ -30,10 +30,29 @@ typedef struct plm_workspace {
     size_t offset;
 } plm_workspace;
 
+/* The inputs that the executor fills, [sequences, T] int32 each, and with what a step begins. */
+enum {
+    PLM_INPUT_TOKENS,
+    PLM_INPUT_TARGETS,
+    PLM_INPUT_TYPES,
+    PLM_INPUT_COUNT,
+    PLM_SLOT_RECORD = PLM_INPUT_COUNT, /* the host's part of the step record */
+    PLM_SLOT_PARTS
+};
+
+extern const char *const plm__plan_inputs[PLM_INPUT_COUNT]; /* "tokens", ... */
+
+/* Where a device with a copy queue puts what the next micro-batch needs: see slot.c. */
+typedef struct plm_slot {
+    plm_tensor parts[PLM_SLOT_PARTS]; /* PLM_TENSOR_NONE: there is none */
+    size_t bytes;                     /* whole granules; 0: the plan has no slot */
+} plm_slot;
+
 struct plm_plan {
     plm_graph *graph;
     plm_place *places;         /* by storage */
     plm_workspace *workspaces; /* by operation */
+    plm_slot slot;
     plm_plan_summary summary;
 };
 
@@ -43,6 +62,12 @@ static inline bool plm__plan_is_call(const plm_graph *graph, int64_t index, plm_
     const plm_storage *storage = &graph->storages.items[index];
     return storage->scope == PLM_SCOPE_CALL && storage->program == program;
 }
+
+/* Which of plm__plan_inputs a tensor is by its name, PLM_INPUT_COUNT: none. */
+int plm__plan_input(const plm_graph *graph, const plm_tensor_info *tensor);
+
+/* Gives a plan whose programs are built the slot for the inputs of FIRST. */
+PLM_MUST_USE plm_status plm__plan_add_slot(plm_plan *plan);
 
 /* Fills *launch with an operation's kind, attributes, shapes and strides; every data pointer NULL.
  */

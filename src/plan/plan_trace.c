@@ -178,7 +178,7 @@ static bool is_of_call_scope(const plm_graph *graph, plm_tensor tensor)
 }
 
 /* The step record, then every tensor that belongs to a parameter, a block of its own in its flat
- * storage. */
+ * storage, and the parts of the slot. */
 static plm_status add_persistent(writer *w)
 {
     plm_event event;
@@ -193,6 +193,13 @@ static plm_status add_persistent(writer *w)
             PLM_TRY(add_block(w, tensor, w->plan->places[info->storage].offset + info->offset,
                               plm__graph_flat_room(w->graph, info), &event));
         }
+    }
+    for (int i = 0; i < PLM_SLOT_PARTS; i++) {
+        plm_tensor tensor = w->plan->slot.parts[i];
+        if (tensor != PLM_TENSOR_NONE)
+            PLM_TRY(add_granules(
+                w, tensor, w->plan->places[plm__graph_tensor(w->graph, tensor)->storage].offset,
+                &event));
     }
     return PLM_OK;
 }

@@ -124,6 +124,7 @@ static plm_status take(const plm_plan *plan, plm_device *device, part wanted, pl
     price->blocks = plan->graph->block_count;
     price->repeats = 1;
     price->persistent = plan->summary.persistent_bytes;
+    price->slot = plan->slot.bytes;
     price->overhead = device->table->overhead_bytes(device);
     PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->block, &price->block));
     PLM_TRY(plm__host_alloc(((size_t)price->blocks + 1) * sizeof *price->outside, &price->outside));
@@ -154,7 +155,7 @@ static plm_status take_frame(const plm_plan *plan, plm_device *device, plm__pric
     PLM_TRY_DONE(take(plan, device, FRAME, &once));
     *frame = (plm__price_frame){.blocks = all.blocks,
                                 .alike = are_alike(&all),
-                                .persistent = once.persistent,
+                                .persistent = once.persistent - once.slot,
                                 .elsewhere = once.elsewhere,
                                 .cost = once.rest};
     for (int32_t i = 0; i < once.blocks; i++) {
@@ -180,7 +181,7 @@ plm_status plm__price_frame_make(const plm_job *job, const plm_strategy *strateg
 static void add_frame(const plm__price_frame *frame, plm__price *price)
 {
     price->repeats = frame->blocks - price->blocks + 1;
-    price->persistent = frame->persistent;
+    price->persistent = frame->persistent + price->slot;
     price->rest = plm__cost_add(price->rest, 1, frame->cost);
     raise_to(&price->elsewhere, frame->elsewhere);
 }

@@ -19,7 +19,8 @@
  * Networks of hundreds of blocks are not built for each price. Where one whole sketch, the frame,
  * shows that all blocks between the first and the last are alike, a price is of the first few: of
  * 1000 blocks, 4 are built, and the second of them counts 997 times. What does not depend on the
- * micro-batch and is not a block's (the persistent region, the update) is the frame's.
+ * micro-batch and is not a block's (the persistent region but for its slot, the update) is the
+ * frame's.
  */
 #ifndef PLM_PLAN_SEARCH_INTERNAL_H
 #define PLM_PLAN_SEARCH_INTERNAL_H
@@ -41,11 +42,11 @@ enum { PLM__BLOCKS_PRICED = 4 }; /* the first, two that are compared, the last *
 
 /* What all prices of a search have in common. */
 typedef struct plm__price_frame {
-    int32_t blocks; /* of the network */
-    bool alike;     /* those between the first and the last */
-    size_t persistent;
-    size_t elsewhere; /* the most that lives in INITIALIZE and UPDATE */
-    int64_t cost;     /* of both */
+    int32_t blocks;    /* of the network */
+    bool alike;        /* those between the first and the last */
+    size_t persistent; /* without the slot */
+    size_t elsewhere;  /* the most that lives in INITIALIZE and UPDATE */
+    int64_t cost;      /* of both */
 } plm__price_frame;
 
 /* What one plan tells. */
@@ -56,6 +57,7 @@ typedef struct plm__price {
     size_t *outside;         /* by how many blocks lie below, blocks + 1 of them */
     size_t elsewhere; /* the most that lives outside of blocks in programs without a backward */
     size_t persistent;
+    size_t slot; /* of that */
     size_t overhead;
     int64_t rest; /* cost of everything outside of blocks */
 } plm__price;

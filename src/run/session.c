@@ -14,22 +14,23 @@
 #include "base/size.h"
 #include "plan/tape.h"
 #include "run/check.h"
+#include "run/feed.h"
 #include "run/profile.h"
 #include "base/dtype.h"
-
-/* The inputs of a micro-batch, each with its part of the padding. */
-enum { TOKENS, TARGETS, TYPES, INPUTS };
 
 typedef struct bound_op {
     plm_launch launch;
     void *prepared;
 } bound_op;
 
-/* An input tensor of a program, found by name. */
-typedef struct bound_input {
-    uint8_t *data; /* NULL: the program has none of this name */
-    size_t bytes;
-} bound_input;
+/* Ids as the caller gave them. */
+typedef struct window {
+    int64_t sequences;
+    const int32_t *ids[PLM_INPUT_COUNT]; /* [sequences, T]; NULL: all 0 */
+} window;
+
+/* What fills up a micro-batch: token 0, targets that are not counted, type 0. */
+static const int fillers[PLM_INPUT_COUNT] = {[PLM_INPUT_TARGETS] = 0xFF};
 
 /* A step that was submitted and not collected. */
 typedef struct flight {
@@ -50,21 +51,21 @@ struct plm_session {
     const plm_device_table *table;
     uint8_t *arena;
     bound_op *ops;
-    void *graphs[PLM_PROGRAM_COUNT]; /* of devices that record programs; NULL: not yet */
-    bool has_run[PLM_PROGRAM_COUNT]; /* once, launch by launch */
-    bound_input tokens[PLM_PROGRAM_COUNT];
-    bound_input targets[PLM_PROGRAM_COUNT];
-    bound_input types[PLM_PROGRAM_COUNT]; /* of networks that have them */
-    plm_tensor logits;                    /* output of GENERATE, PLM_TENSOR_NONE without one */
+    void *graphs[PLM_PROGRAM_COUNT];    /* of devices that record programs; NULL: not yet */
+    bool has_run[PLM_PROGRAM_COUNT];    /* once, launch by launch */
+    plm_load inputs[PLM_PROGRAM_COUNT]; /* where each reads them */
+    plm_feed *feed;             /* of steps, on devices with a copy queue; NULL: inputs are copied
+                                   when their turn comes, as those of evaluations always are */
+    plm_tensor logits;          /* output of GENERATE, PLM_TENSOR_NONE without one */
     int64_t token_limit;        /* ids must be smaller: rows of the smallest table looked up */
     int64_t target_limit;       /* targets must be smaller: width of the logits without padding */
     int64_t type_limit;         /* types must be smaller */
     const int32_t *given_types; /* of the window, borrowed; NULL: all 0 */
-    int32_t *padding;       /* a host copy [micro_batch, T] of each input that must be filled up */
-    plm_profile *profile;   /* borrowed; NULL: none */
-    plm_tape *tape;         /* likewise; without either nothing is timed */
-    plm_step_record record; /* host side of the step record */
-    plm_step_record *left;  /* of `flights`, in memory that the device writes */
+    int32_t *padding;           /* [micro_batch, T], of an input that must be filled up */
+    plm_profile *profile;       /* borrowed; NULL: none */
+    plm_tape *tape;             /* likewise; without either nothing is timed */
+    plm_step_record record;     /* host side of the step record */
+    plm_step_record *left;      /* of `flights`, in memory that the device writes */
     flight flights[PLM_STEPS_IN_FLIGHT_MAX]; /* by number of the step, in turn */
     int64_t submitted, collected;            /* steps so far */
 };
@@ -125,19 +126,16 @@ static void find_tensors(plm_session *session)
     for (int64_t i = 0; i < graph->tensors.count; i++) {
         const plm_tensor_info *info = &graph->tensors.items[i];
         const plm_storage *storage = &graph->storages.items[info->storage];
-        const char *name = plm__intern_text(&graph->names, info->name);
-        bound_input input = {address_of(session, (plm_tensor)i), info->bytes};
         if (info->bytes != storage->bytes) /* a view */
             continue;
         if (info->is_output && storage->program == PLM_PROGRAM_GENERATE)
             session->logits = (plm_tensor)i;
-        if (info->role == PLM_ROLE_INPUT && strcmp(name, "tokens") == 0)
-            session->tokens[storage->program] = input;
-        if (info->role == PLM_ROLE_INPUT && strcmp(name, "targets") == 0)
-            session->targets[storage->program] = input;
-        if (info->role == PLM_ROLE_INPUT && strcmp(name, "types") == 0)
-            session->types[storage->program] = input;
+        if (info->role == PLM_ROLE_INPUT && storage->scope == PLM_SCOPE_CALL)
+            session->inputs[storage->program].parts[plm__plan_input(graph, info)] =
+                address_of(session, (plm_tensor)i);
     }
+    for (int program = 0; program < PLM_PROGRAM_COUNT; program++)
+        session->inputs[program].parts[PLM_SLOT_RECORD] = address_of(session, PLM_TENSOR_STEP);
 }
 
 /* Ids looked up by `op` must be smaller than its table's rows. */
@@ -310,7 +308,7 @@ static plm_status write_reals(plm_session *session, uint8_t *to, plm_dtype dtype
 static plm_status write_record(plm_session *session)
 {
     return session->table->copy_in(session->device, address_of(session, PLM_TENSOR_STEP),
-                                   &session->record, offsetof(plm_step_record, loss_sum));
+                                   &session->record, PLM_STEP_HOST_BYTES);
 }
 
 /* The operations' part too. */
@@ -323,7 +321,7 @@ static plm_status write_whole_record(plm_session *session)
 /* What a window adds up, to 0. */
 static plm_status clear_sums(plm_session *session)
 {
-    const size_t begin = offsetof(plm_step_record, loss_sum);
+    const size_t begin = PLM_STEP_HOST_BYTES;
     const size_t end = offsetof(plm_step_record, skip) + sizeof session->record.skip;
     return session->table->fill(session->device, address_of(session, PLM_TENSOR_STEP) + begin, 0,
                                 end - begin);
@@ -360,7 +358,7 @@ static plm_status start(plm_session *session, uint64_t seed)
 {
     const plm_plan_summary *summary = &session->plan->summary;
     const plm_graph *graph = session->plan->graph;
-    size_t padding = INPUTS * (size_t)(summary->strategy.micro_batch * summary->sequence);
+    size_t padding = (size_t)(summary->strategy.micro_batch * summary->sequence);
     PLM_TRY(plm__host_alloc(padding * sizeof(int32_t), &session->padding));
     PLM_TRY(plm__host_alloc((size_t)graph->ops.count * sizeof *session->ops, &session->ops));
     void *arena = NULL;
@@ -373,6 +371,8 @@ static plm_status start(plm_session *session, uint64_t seed)
     find_tensors(session);
     find_limits(session);
     PLM_TRY(make_flights(session));
+    if (session->plan->slot.bytes > 0)
+        PLM_TRY(plm__feed_create(session->plan, session->device, session->arena, &session->feed));
     PLM_TRY(session->table->fill(session->device, session->arena, 0, summary->persistent_bytes));
     session->record.seed = seed;
     session->record.loss_scale =
@@ -424,6 +424,7 @@ void plm_session_destroy(plm_session *session)
                                 session->plan->summary.arena_bytes);
     if (session->left)
         end_flights(session);
+    plm__feed_destroy(session->feed);
     plm__check_destroy(session->check);
     plm__host_free(session->ops);
     plm__host_free(session->padding);
@@ -446,76 +447,87 @@ static plm_status check_ids(const char *what, const int32_t *ids, int64_t count,
 }
 
 /* Checks a window's ids and counts its targets. */
-static plm_status check_window(const plm_session *session, int64_t sequences, const int32_t *tokens,
-                               const int32_t *targets, int64_t *counted)
+static plm_status check_window(const plm_session *session, const window *given, int64_t *counted)
 {
-    int64_t count = sequences * session->plan->summary.sequence;
-    PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
+    int64_t count = given->sequences * session->plan->summary.sequence;
+    const int32_t *targets = given->ids[PLM_INPUT_TARGETS];
+    PLM_TRY(check_ids("token", given->ids[PLM_INPUT_TOKENS], count, 0, session->token_limit));
     PLM_TRY(check_ids("target", targets, count, INT32_MIN, session->target_limit));
-    if (session->given_types)
-        PLM_TRY(check_ids("type", session->given_types, count, 0, session->type_limit));
+    if (given->ids[PLM_INPUT_TYPES])
+        PLM_TRY(check_ids("type", given->ids[PLM_INPUT_TYPES], count, 0, session->type_limit));
     *counted = 0;
     for (int64_t i = 0; i < count; i++)
         *counted += targets[i] >= 0;
     return PLM_OK;
 }
 
-static plm_status copy_input(plm_session *session, const bound_input *input, const int32_t *ids)
+/* Some sequences of a window, as many as a micro-batch holds or fewer. */
+typedef struct row_range {
+    int64_t first, count;
+} row_range;
+
+/* Writes that part of an input, filled up to a whole micro-batch. */
+static void fill_up(const plm_session *session, int input, const window *given, row_range rows,
+                    int32_t *to)
 {
-    if (!input->data)
-        return PLM_OK;
-    return session->table->copy_in(session->device, input->data, ids, input->bytes);
+    size_t length = (size_t)session->plan->summary.sequence, taken = 0;
+    size_t whole = (size_t)session->plan->summary.strategy.micro_batch * length;
+    if (given->ids[input]) {
+        taken = (size_t)rows.count * length;
+        memcpy(to, given->ids[input] + rows.first * (int64_t)length, taken * sizeof *to);
+    }
+    memset(to + taken, fillers[input], (whole - taken) * sizeof *to);
 }
 
-/*
- * `sequences` rows of ids, when they are a whole micro-batch; else a copy of them in the padding,
- * filled up with bytes of `filler`. NULL has no rows.
- */
-static const int32_t *fill_up(plm_session *session, int input, int64_t sequences,
-                              const int32_t *ids, int filler)
+/* Copies a program's inputs to where it reads them, as one queue does it: now. */
+static plm_status copy_inputs(plm_session *session, plm_program program, const window *given,
+                              row_range rows)
 {
-    size_t length = (size_t)session->plan->summary.sequence;
-    size_t whole = (size_t)session->plan->summary.strategy.micro_batch;
-    if (ids && (size_t)sequences == whole)
-        return ids;
-    int32_t *filled = session->padding + (size_t)input * whole * length;
-    memset(filled, filler, whole * length * sizeof *filled);
-    if (ids)
-        memcpy(filled, ids, (size_t)sequences * length * sizeof *filled);
-    return filled;
-}
-
-/*
- * Runs `program` on `sequences` sequences that begin at `first` of the window; fewer than a
- * micro-batch are filled up with token 0 and targets that are not counted.
- */
-static plm_status run_micro_batch(plm_session *session, plm_program program, int64_t first,
-                                  int64_t sequences, const int32_t *tokens, const int32_t *targets)
-{
-    int64_t skipped = first * session->plan->summary.sequence;
-    const int32_t *types = session->given_types ? session->given_types + skipped : NULL;
-    session->record.sample_offset = (uint32_t)first;
+    int64_t length = session->plan->summary.sequence;
+    int64_t whole = session->plan->summary.strategy.micro_batch;
     PLM_TRY(write_record(session));
-    PLM_TRY(copy_input(session, &session->tokens[program],
-                       fill_up(session, TOKENS, sequences, tokens + skipped, 0)));
-    PLM_TRY(copy_input(session, &session->targets[program],
-                       fill_up(session, TARGETS, sequences, targets + skipped, -1)));
-    PLM_TRY(copy_input(session, &session->types[program],
-                       fill_up(session, TYPES, sequences, types, 0)));
-    return session->run(session, program);
+    for (int i = 0; i < PLM_INPUT_COUNT; i++) {
+        const int32_t *from = session->padding;
+        if (!session->inputs[program].parts[i])
+            continue;
+        if (given->ids[i] && rows.count == whole)
+            from = given->ids[i] + rows.first * length;
+        else
+            fill_up(session, i, given, rows, session->padding);
+        PLM_TRY(session->table->copy_in(session->device, session->inputs[program].parts[i], from,
+                                        (size_t)(whole * length) * sizeof *from));
+    }
+    return PLM_OK;
 }
 
-static plm_status run_window(plm_session *session, bool trains, int64_t sequences,
-                             const int32_t *tokens, const int32_t *targets)
+/* Has them brought by the copy queue. */
+static plm_status feed_inputs(plm_session *session, plm_program program, const window *given,
+                              row_range rows)
+{
+    int64_t whole = session->plan->summary.strategy.micro_batch;
+    plm_load from = plm__feed_load(session->feed, session->submitted, rows.first / whole);
+    memcpy(from.parts[PLM_SLOT_RECORD], &session->record, PLM_STEP_HOST_BYTES);
+    for (int i = 0; i < PLM_INPUT_COUNT; i++)
+        if (from.parts[i])
+            fill_up(session, i, given, rows, from.parts[i]);
+    return plm__feed_bring(session->feed, &from, &session->inputs[program]);
+}
+
+/* Runs the window micro-batch by micro-batch. */
+static plm_status run_window(plm_session *session, bool trains, const window *given)
 {
     int64_t whole = session->plan->summary.strategy.micro_batch;
     PLM_TRY(clear_sums(session));
-    for (int64_t first = 0; first < sequences; first += whole) {
-        int64_t count = sequences - first < whole ? sequences - first : whole;
+    for (int64_t first = 0; first < given->sequences; first += whole) {
+        int64_t left = given->sequences - first;
+        row_range rows = {first, left < whole ? left : whole};
         plm_program program = !trains      ? PLM_PROGRAM_EVALUATE
                               : first == 0 ? PLM_PROGRAM_FIRST
                                            : PLM_PROGRAM_NEXT;
-        PLM_TRY(run_micro_batch(session, program, first, count, tokens, targets));
+        session->record.sample_offset = (uint32_t)first;
+        PLM_TRY(trains && session->feed ? feed_inputs(session, program, given, rows)
+                                        : copy_inputs(session, program, given, rows));
+        PLM_TRY(session->run(session, program));
     }
     return PLM_OK;
 }
@@ -577,10 +589,11 @@ plm_status plm_session_submit(plm_session *session, int64_t step, const plm_hype
 {
     int64_t counted;
     flight *next = &session->flights[session->submitted % PLM_STEPS_IN_FLIGHT_MAX];
+    const window given = {sequences, {tokens, targets, session->given_types}};
     PLM_TRY(check_step(session, step, hyper, sequences));
-    PLM_TRY(check_window(session, sequences, tokens, targets, &counted));
+    PLM_TRY(check_window(session, &given, &counted));
     set_scalars(session, step, hyper, counted);
-    PLM_TRY(run_window(session, true, sequences, tokens, targets));
+    PLM_TRY(run_window(session, true, &given));
     PLM_TRY(session->run(session, PLM_PROGRAM_UPDATE));
     PLM_TRY(session->table->copy(session->device, PLM_QUEUE_COMPUTE, next->record,
                                  address_of(session, PLM_TENSOR_STEP), sizeof *next->record));
@@ -627,14 +640,28 @@ plm_status plm_session_evaluate(plm_session *session, int64_t sequences, const i
                                 const int32_t *targets, double *loss_sum, int64_t *counted)
 {
     int64_t found;
+    const window given = {sequences, {tokens, targets, session->given_types}};
     PLM_TRY(has_program(session, PLM_PROGRAM_EVALUATE));
     PLM_TRY(is_idle(session));
-    PLM_TRY(check_window(session, sequences, tokens, targets, &found));
-    PLM_TRY(run_window(session, false, sequences, tokens, targets));
+    PLM_TRY(check_window(session, &given, &found));
+    PLM_TRY(run_window(session, false, &given));
     PLM_TRY(read_record(session));
     *loss_sum = session->record.loss_sum;
     *counted = found;
     return PLM_OK;
+}
+
+/* Copies an input of GENERATE, [1, T]: `count` ids, then zeros. */
+static plm_status copy_row(plm_session *session, int input, int64_t count, const int32_t *ids)
+{
+    void *to = session->inputs[PLM_PROGRAM_GENERATE].parts[input];
+    size_t row_bytes = (size_t)session->plan->summary.sequence * sizeof *ids;
+    if (!to)
+        return PLM_OK;
+    memset(session->padding, 0, row_bytes);
+    if (count > 0)
+        memcpy(session->padding, ids, (size_t)count * sizeof *ids);
+    return session->table->copy_in(session->device, to, session->padding, row_bytes);
 }
 
 plm_status plm_session_generate(plm_session *session, int64_t count, const int32_t *tokens,
@@ -650,13 +677,10 @@ plm_status plm_session_generate(plm_session *session, int64_t count, const int32
     PLM_FAIL_IF(columns != vocab, PLM_ERROR_ARGUMENT,
                 "wanted room for %" PRId64 " logits, found %" PRId64, columns, vocab);
     PLM_TRY(check_ids("token", tokens, count, 0, session->token_limit));
-    memset(session->padding, 0, (size_t)length * sizeof *tokens);
-    memcpy(session->padding, tokens, (size_t)count * sizeof *tokens);
-    const int32_t *types = fill_up(session, TYPES, 0, NULL, 0);
     session->record.position = (int32_t)(count - 1);
     PLM_TRY(write_record(session));
-    PLM_TRY(copy_input(session, &session->tokens[PLM_PROGRAM_GENERATE], session->padding));
-    PLM_TRY(copy_input(session, &session->types[PLM_PROGRAM_GENERATE], types));
+    PLM_TRY(copy_row(session, PLM_INPUT_TOKENS, count, tokens));
+    PLM_TRY(copy_row(session, PLM_INPUT_TYPES, 0, NULL));
     PLM_TRY(session->run(session, PLM_PROGRAM_GENERATE));
     return read_reals(session, address_of(session, session->logits), info->shape.dtype, vocab,
                       logits);

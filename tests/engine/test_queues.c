@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Steps in flight: submitted ahead they are the steps that they are one at a time, to the bit, and
- * whichever call of the device fails, a status says so and everything is given back.
+ * whichever call of the device fails, a status says so and everything is given back. On a device of
+ * two queues the same holds however late either queue is.
  */
+#include "engine/fake_queues.h"
 #include "engine/small_run.h"
 
+#include "base/size.h"
 #include "device/fault/fault.h"
+#include "plan/plan.h"
 #include "run/session.h"
 
 enum { STEPS = 6 };
@@ -214,6 +218,161 @@ static void a_session_may_end_with_steps_in_flight(void **state)
     assert_int_equal(plm__host_stats_get().live_count, before.live_count);
 }
 
+/* ---- two queues ----------------------------------------------------------------------------- */
+
+static const plm_queue lates[] = {PLM_QUEUE_COMPUTE, PLM_QUEUE_COPY};
+
+/* What a training leaves: the results of its steps and the parameters after them. */
+typedef struct left_behind {
+    plm_step_result results[STEPS];
+    small_values values;
+} left_behind;
+
+static void train_on_cpu(const small_shape *shape, left_behind *left)
+{
+    small_run run;
+    small_run_open(&run, shape);
+    train(&run, shape, 1, left->results);
+    small_values_read(&run, shape, PLM_PART_VALUE, &left->values);
+    small_run_close(&run);
+}
+
+static void train_on_queues(fake_queues *fake, const small_shape *shape, bool checked,
+                            int in_flight, left_behind *left)
+{
+    small_run run;
+    small_run_describe(&run, shape);
+    assert_ok(plm_plan_create(&run.job, &run.strategy, &fake->head, &run.plan));
+    assert_ok(plm__session_create_as(run.plan, &fake->head, shape->seed, checked, &run.session));
+    train(&run, shape, in_flight, left->results);
+    small_values_read(&run, shape, PLM_PART_VALUE, &left->values);
+    small_run_close(&run);
+}
+
+static void whichever_queue_is_late_the_bits_are_those_of_one_queue(void **state)
+{
+    (void)state;
+    static left_behind expected, found;
+    for (int i = 0; i < SHAPE_COUNT * 4; i++) {
+        small_shape shape = shape_of(i / 4);
+        fake_queues fake;
+        bool checked = i % 4 == 3; /* and held to what its launches declare */
+        train_on_cpu(&shape, &expected);
+        fake_queues_open(&fake, lates[i % 2], 0);
+        train_on_queues(&fake, &shape, checked, i % 4 < 2 ? PLM_STEPS_IN_FLIGHT_MAX : 1, &found);
+        int64_t loads = STEPS * (shape.batch / shape.micro_batch);
+        int64_t filled_up = shape.micro_batch == 1 ? STEPS / 2 : 0; /* sequences left out whole */
+        assert_int_equal(fake.moved, (loads - filled_up) * (shape.family ? 4 : 3));
+        plm_device_destroy(&fake.head);
+        assert_same_results(expected.results, found.results);
+        assert_true(small_same_bits(&expected.values, &found.values));
+    }
+}
+
+static bool same_losses(const left_behind *a, const left_behind *b)
+{
+    bool same = true;
+    for (int i = 0; i < STEPS; i++)
+        same &= a->results[i].loss == b->results[i].loss;
+    return same;
+}
+
+/* The test above would see each wait that is missing. */
+static void each_wait_is_needed(void **state)
+{
+    (void)state;
+    static left_behind expected, found;
+    small_shape shape = usual;
+    shape.dropout = 0;
+    train_on_cpu(&shape, &expected);
+    for (int planted = 0; planted < 3; planted++) {
+        fake_queues fake;
+        /* a slot that is read before it is full; filled before it was read; a result too soon */
+        fake_queues_open(&fake, planted == 0 ? PLM_QUEUE_COPY : PLM_QUEUE_COMPUTE, 0);
+        fake.no_wait[PLM_QUEUE_COMPUTE] = planted == 0;
+        fake.no_wait[PLM_QUEUE_COPY] = planted == 1;
+        fake.no_await = planted == 2;
+        train_on_queues(&fake, &shape, false, PLM_STEPS_IN_FLIGHT_MAX, &found);
+        assert_false(same_losses(&expected, &found));
+        plm_device_destroy(&fake.head);
+    }
+}
+
+/* The blocks of the plan's trace whose names begin with "next"; *bytes = what they take. */
+static int count_slot(const plm_plan *plan, size_t *bytes)
+{
+    plm_trace *trace = NULL;
+    int64_t events, owners;
+    int found = 0;
+    *bytes = 0;
+    assert_ok(plm_plan_trace(plan, &trace));
+    const plm_event *event = plm_trace_events(trace, &events);
+    const plm_owner *owner = plm_trace_owners(trace, &owners);
+    for (int64_t i = 0; i < events; i++) {
+        if (event[i].owner == PLM_TRACE_NO_OWNER ||
+            strncmp(plm_trace_text(trace, owner[event[i].owner].name), "next ", 5) != 0)
+            continue;
+        assert_int_equal(event[i].kind, PLM_EVENT_BLOCK_ALLOC); /* it lives to the end */
+        *bytes += event[i].bytes_taken;
+        found++;
+    }
+    plm_trace_destroy(trace);
+    return found;
+}
+
+/* Exactly the predicted bytes suffice, the slot in them, and one granule less is refused. */
+static void a_slot_is_planned_told_and_handed_out(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        small_shape shape = shape_of(i);
+        small_run run, alone;
+        fake_queues fake;
+        plm_session_measure measure;
+        plm_step_result results[STEPS];
+        size_t told, ids = (size_t)(shape.micro_batch * shape.sequence) * sizeof(int32_t);
+        int parts = shape.family ? 3 : 2;
+        fake_queues_open(&fake, PLM_QUEUE_COPY, 0);
+        small_run_describe(&run, &shape);
+        assert_ok(plm_plan_create(&run.job, &run.strategy, &fake.head, &run.plan));
+        run.summary = plm_plan_summarize(run.plan);
+        assert_int_equal(count_slot(run.plan, &told), parts + 1);
+        assert_int_equal(told, (size_t)parts * plm__granules(ids) + PLM_GRANULE_BYTES);
+        small_run_open(&alone, &shape);
+        assert_int_equal(alone.plan->slot.bytes, 0);
+        assert_int_equal(run.summary.persistent_bytes, alone.summary.persistent_bytes + told);
+        assert_int_equal(run.summary.transient_bytes, alone.summary.transient_bytes);
+        assert_int_equal(run.summary.peak_bytes, alone.summary.peak_bytes + told);
+        small_run_close(&alone);
+
+        plm__device_limit(&fake.head, run.summary.arena_bytes - PLM_GRANULE_BYTES);
+        assert_int_equal(plm_session_create(run.plan, &fake.head, 1, &run.session),
+                         PLM_ERROR_DEVICE_MEMORY);
+        plm__device_limit(&fake.head, run.summary.arena_bytes);
+        assert_ok(plm_session_create(run.plan, &fake.head, 1, &run.session));
+        train(&run, &shape, PLM_STEPS_IN_FLIGHT_MAX, results);
+        assert_ok(plm_session_measure_memory(run.session, &measure));
+        assert_int_equal(measure.peak_bytes, run.summary.peak_bytes);
+        assert_true(measure.last_granule_written);
+        small_run_close(&run);
+        plm_device_destroy(&fake.head);
+    }
+}
+
+static void a_plan_that_does_not_train_has_no_slot(void **state)
+{
+    (void)state;
+    fake_queues fake;
+    small_run run;
+    fake_queues_open(&fake, PLM_QUEUE_COPY, 0);
+    small_run_describe(&run, &usual);
+    run.job.trains = false;
+    assert_ok(plm_plan_create(&run.job, &run.strategy, &fake.head, &run.plan));
+    assert_int_equal(run.plan->slot.bytes, 0);
+    small_run_close(&run);
+    plm_device_destroy(&fake.head);
+}
+
 /* ---- each call fails once ------------------------------------------------------------------- */
 
 /* As `train`, with the most that may be in flight, until something fails. */
@@ -228,16 +387,27 @@ static plm_status try_to_train(small_run *run)
     return PLM_OK;
 }
 
+/* The device whose calls fail: the CPU, or two queues over it, one of them late. */
+static void open_inner(int which, fake_queues *fake, plm_device **inner)
+{
+    *inner = &fake->head;
+    if (which == 0)
+        assert_ok(plm_device_open("cpu", 1, 0, inner));
+    else
+        fake_queues_open(fake, lates[which - 1], 0);
+}
+
 /* *fired = whether there was an n-th call. */
-static void fail_call(int64_t n, bool persistent, bool *fired)
+static void fail_call(int which, int64_t n, bool persistent, bool *fired)
 {
     plm_host_stats before = plm__host_stats_get();
     plm_fault fault = {0};
     plm_device *inner = NULL;
+    fake_queues fake;
     small_run run;
     plm_error error;
     small_run_describe(&run, &usual);
-    assert_ok(plm_device_open("cpu", 1, 0, &inner));
+    open_inner(which, &fake, &inner);
     assert_ok(plm__device_create_fault(inner, &fault, &run.device));
     assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
     plm__fault_at(&fault, PLM_FAULT_ANY, n, persistent);
@@ -248,8 +418,8 @@ static void fail_call(int64_t n, bool persistent, bool *fired)
     small_run_close(&run);
     *fired = plm__fault_at(&fault, PLM_FAULT_ANY, 0, false);
     bool told = status == PLM_ERROR_DEVICE || status == PLM_ERROR_DEVICE_MEMORY;
-    /* what fails while a session ends is nobody's loss */
-    if (*fired ? status != PLM_OK && !told : status != PLM_OK)
+    /* the fence at a session's end is nobody's loss */
+    if (*fired && fault.calls[PLM_FAULT_AWAIT] < 3 ? !told : status != PLM_OK && !told)
         fail_msg("call %d: status %s", (int)n, plm_status_text(status));
     if (status != PLM_OK)
         assert_null(strchr(error.message, '\n'));
@@ -264,11 +434,11 @@ static void fail_call(int64_t n, bool persistent, bool *fired)
 static void whichever_call_fails_with_steps_in_flight_nothing_is_leaked(void **state)
 {
     (void)state;
-    for (int persistent = 0; persistent < 2; persistent++) {
+    for (int i = 0; i < 6; i++) {
         bool fired = true;
         int64_t n = 0;
         while (fired)
-            fail_call(++n, persistent, &fired);
+            fail_call(i / 2, ++n, i % 2, &fired);
         assert_true(n > 200);
     }
 }
@@ -281,6 +451,10 @@ int main(void)
         cmocka_unit_test(more_steps_than_may_be_in_flight_are_refused_and_nothing_is_lost),
         cmocka_unit_test(what_is_asked_while_steps_are_in_flight_is_refused_or_waits),
         cmocka_unit_test(a_session_may_end_with_steps_in_flight),
+        cmocka_unit_test(whichever_queue_is_late_the_bits_are_those_of_one_queue),
+        cmocka_unit_test(each_wait_is_needed),
+        cmocka_unit_test(a_slot_is_planned_told_and_handed_out),
+        cmocka_unit_test(a_plan_that_does_not_train_has_no_slot),
         cmocka_unit_test(whichever_call_fails_with_steps_in_flight_nothing_is_leaked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

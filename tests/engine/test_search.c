@@ -167,9 +167,13 @@ static void a_price_is_the_plans_own_bound_and_cost(void **state)
         SMALL, "gpt:layers=3,width=24,heads=3,context=33,vocab=40",
         "bert:layers=7,width=32,heads=4,context=16,vocab=100,dropout=0.1"};
     uint64_t counter = 0;
+    plm_device_table with_slots = fake_device_table;
+    with_slots.has_copy_queue = true;
     for (int i = 0; i < 150; i++) {
         shop s;
         shop_open(&s, models[i % 3], 8, i % 2 ? 100000 : 0);
+        if (i % 4 > 1)
+            s.device.head.table = &with_slots;
         check_mixture(&s, &counter);
     }
 }

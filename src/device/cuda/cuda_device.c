@@ -268,6 +268,7 @@ static const plm_device_table cuda_table = {
     .process_bytes = process_bytes,
     .available_bytes = available_bytes,
     .be_deterministic = be_deterministic,
+    .has_copy_queue = true,
     .row_multiple = PLM_CUDA_ROW_MULTIPLE,
     .has_dtype = has_dtype,
 };

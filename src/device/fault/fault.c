@@ -251,6 +251,7 @@ plm_status plm__device_create_fault(plm_device *inner, plm_fault *fault, plm_dev
     PLM_TRY(plm__host_alloc(sizeof *made, &made));
     made->table = fault_table;
     made->table.is_instrumented = inner->table->is_instrumented;
+    made->table.has_copy_queue = inner->table->has_copy_queue;
     made->table.row_multiple = inner->table->row_multiple;
     made->base =
         (plm_device){.table = &made->table, .usage = inner->usage, .threads = inner->threads};

@@ -76,6 +76,7 @@ static const plm_device_table target_table = {
     .workspace = workspace,
     .overhead_bytes = overhead_bytes,
     .available_bytes = available_bytes,
+    .has_copy_queue = true,
     .row_multiple = PLM_CUDA_ROW_MULTIPLE,
     .has_dtype = has_dtype,
 };
