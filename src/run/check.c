@@ -360,7 +360,8 @@ static plm_status launch_compared(plm_check *check, int64_t index, const plm_lau
     PLM_TRY(check->table->fence(check->device));
     PLM_TRY(check->table->launch(check->device, launch, prepared));
     PLM_TRY(look_for_writes(check, index));
-    return launch_again(check, index, launch, prepared);
+    PLM_TRY(launch_again(check, index, launch, prepared));
+    return check->table->fence(check->device); /* before the copy queue fills the slot anew */
 }
 
 /* Whether this launch of an operation is one to compare: the 1st, 2nd, 4th, 8th ... */
