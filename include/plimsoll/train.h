@@ -72,8 +72,9 @@ typedef struct plm_train_progress {
     double validation_loss; /* nats, of the held-out windows used */
 } plm_train_progress;
 
-/* Called on the training thread; false stops the run after this update, whose checkpoint is saved
- * when there is a folder for it. NULL functions are skipped. */
+/* Called on the training thread; false stops the run after this update, or after the next one
+ * where the device has begun with it, which is told too; what the run leaves is saved when there is
+ * a folder for it. NULL functions are skipped. */
 typedef struct plm_train_observer {
     bool (*progress)(const plm_train_progress *progress, void *user);
     void *user;

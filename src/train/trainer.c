@@ -214,13 +214,13 @@ static plm_status evaluate(plm_trainer *trainer, double *loss, int64_t *counted)
     return PLM_OK;
 }
 
-static plm_status step_once(plm_trainer *trainer, int64_t step, plm_step_result *result)
+static plm_status submit(plm_trainer *trainer, int64_t step)
 {
     const plm_train_settings *s = &trainer->settings;
     plm_hyper hyper = s->hyper;
     hyper.learning_rate = plm__schedule_rate(s->hyper.learning_rate, step, s->warmup, s->steps);
-    return plm_session_step(trainer->session, step, &hyper, s->batch, trainer->tokens,
-                            trainer->targets, result);
+    return plm_session_submit(trainer->session, step, &hyper, s->batch, trainer->tokens,
+                              trainer->targets);
 }
 
 /* What an observer hears after an update: `done` updates of this run took `spent_ns`. */
@@ -336,34 +336,69 @@ static plm_status look_back(plm_trainer *trainer, plm_train_progress *progress,
     return save_if_due(trainer, false, result);
 }
 
+/*
+ * Whether step `next` may begin while those from `oldest` on are in flight: not past an update
+ * after which something is due, which is done to the state that this update leaves; nor after one
+ * that was skipped, so that a run that diverges ends where it would step by step. A device with one
+ * queue would only tell each update later.
+ */
+static bool may_submit(const plm_trainer *trainer, int64_t next, int64_t oldest,
+                       const plm_train_result *result)
+{
+    const plm_train_settings *s = &trainer->settings;
+    bool is_ahead = next > oldest;
+    bool is_saved = s->out_folder && is_due(next, s->save_every, s->steps);
+    if (next == s->steps || next - oldest == PLM_STEPS_IN_FLIGHT_MAX)
+        return false;
+    return !is_ahead || (s->device->table->has_copy_queue && result->skipped_in_a_row == 0 &&
+                         !is_saved && !is_due(next, s->eval_every, s->steps));
+}
+
+/* Begins steps from *next on, as many as may be in flight beside `oldest`. A text that cannot be
+ * read is told of the step whose turn it is. */
+static plm_status submit_ahead(plm_trainer *trainer, int64_t oldest, int64_t *next,
+                               const plm_train_result *result)
+{
+    const int64_t first = result->resumed_from;
+    for (; may_submit(trainer, *next, oldest, result); ++*next) {
+        if (*next == first + 1 || trainer->settings.steps == first + 1)
+            plm_session_tape(trainer->session, trainer->tape);
+        plm_status status = draw_window(trainer, *next);
+        if (status != PLM_OK)
+            return *next > oldest ? PLM_OK : status;
+        PLM_TRY(submit(trainer, *next));
+    }
+    return PLM_OK;
+}
+
 static plm_status loop(plm_trainer *trainer, const plm_train_observer *observer,
                        plm_train_result *result)
 {
     const plm_train_settings *s = &trainer->settings;
-    int64_t began_ns = plm__clock_ns(), spent_ns = 0, first = result->resumed_from;
+    int64_t began_ns = plm__clock_ns(), told_ns = began_ns, spent_ns = 0;
+    int64_t first = result->resumed_from, next = first;
+    bool stops = false;
     result->steps = first;
-    for (int64_t step = first; step < s->steps; step++) {
+    for (int64_t step = first; step < (stops ? next : s->steps); step++) {
         plm_step_result one;
-        int64_t step_ns = plm__clock_ns();
-        if (step == first + 1 || s->steps == first + 1)
-            plm_session_tape(trainer->session, trainer->tape);
-        plm_status status = draw_window(trainer, step);
+        if (next == step) /* what was done since the last update was told is no part of any */
+            told_ns = plm__clock_ns();
+        plm_status status = stops ? PLM_OK : submit_ahead(trainer, step, &next, result);
         if (status != PLM_OK)
             return end_without_text(trainer, status, result);
-        PLM_TRY(step_once(trainer, step, &one));
-        spent_ns += plm__clock_ns() - step_ns;
+        PLM_TRY(plm_session_collect(trainer->session, &one));
+        spent_ns += plm__clock_ns() - told_ns;
+        told_ns = plm__clock_ns();
         take_update(&one, result);
         plm_train_progress progress = tell(trainer, step, step + 1 - first, spent_ns, &one);
         progress.elapsed_seconds = (double)(plm__clock_ns() - began_ns) * 1e-9;
         PLM_TRY(look_back(trainer, &progress, result));
         result->tokens_per_second = progress.tokens_per_second;
-        bool stops =
-            observer && observer->progress && !observer->progress(&progress, observer->user);
-        if (stops || result->skipped_in_a_row >= PLM_SKIPPED_IN_A_ROW_MAX) {
-            PLM_TRY(save_if_due(trainer, true, result));
-            break;
-        }
+        stops |= observer && observer->progress && !observer->progress(&progress, observer->user);
+        stops |= result->skipped_in_a_row >= PLM_SKIPPED_IN_A_ROW_MAX;
     }
+    if (stops)
+        PLM_TRY(save_if_due(trainer, true, result));
     result->seconds = (double)(plm__clock_ns() - began_ns) * 1e-9;
     return judge_last_saved(trainer, true, result);
 }

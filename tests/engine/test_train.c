@@ -4,16 +4,18 @@
  * held-out target once, follows its schedule, draws the same text again, and says no before it
  * takes anything.
  */
+#include "engine/fake_queues.h"
 #include "engine/small_run.h"
 
 #include <dirent.h>
 
+#include "base/file.h"
 #include "plimsoll/data.h"
 #include "plimsoll/train.h"
 #include "train/schedule.h"
 #include "unit/scratch.h"
 
-enum { PERIOD = 12, TEXT_BYTES = 6000, STEPS_MAX = 16 };
+enum { PERIOD = 12, TEXT_BYTES = 6000, STEPS_MAX = 48 };
 
 /* A file that is removed at the end. */
 typedef struct text_file {
@@ -629,6 +631,153 @@ static void a_text_that_is_cut_short_under_a_run_ends_it_with_a_message(void **s
     unlink(file.path);
 }
 
+/* ---- a device with two queues, which is a step ahead ----------------------------------------- */
+
+/* What a run told and left, and the bytes of its newest checkpoint. */
+typedef struct outcome {
+    diary heard;
+    plm_train_result result;
+    int checkpoints, newest;
+    plm_file file;
+    char folder[SCRATCH_BYTES];
+} outcome;
+
+static void run_into_folder(plm_train_settings settings, int64_t stop_after, outcome *out)
+{
+    char path[SCRATCH_BYTES + 64];
+    *out = (outcome){.heard = {.stop_after = stop_after}};
+    assert_true(scratch_folder(out->folder));
+    settings.out_folder = out->folder;
+    run_settings(&settings, &out->heard, &out->result);
+    snprintf(path, sizeof path, "%s/step-%08d.safetensors", out->folder, (int)out->result.steps);
+    if (!out->result.diverged)
+        assert_ok(plm__file_map(path, &out->file));
+    out->checkpoints = count_checkpoints(out->folder, &out->newest);
+}
+
+static void assert_same_lines(const diary *a, const diary *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (int64_t i = 0; i < a->count; i++) {
+        assert_int_equal(a->lines[i].step, b->lines[i].step);
+        assert_memory_equal(&a->lines[i].loss, &b->lines[i].loss, sizeof a->lines[i].loss);
+        assert_memory_equal(&a->lines[i].gradient_norm, &b->lines[i].gradient_norm,
+                            sizeof a->lines[i].gradient_norm);
+        assert_true(a->lines[i].learning_rate == b->lines[i].learning_rate);
+        assert_true(a->lines[i].loss_scale == b->lines[i].loss_scale);
+        assert_int_equal(a->lines[i].skipped, b->lines[i].skipped);
+        assert_int_equal(a->lines[i].evaluated, b->lines[i].evaluated);
+        assert_memory_equal(&a->lines[i].validation_loss, &b->lines[i].validation_loss,
+                            sizeof a->lines[i].validation_loss);
+    }
+}
+
+static void assert_same_outcome(outcome *a, outcome *b)
+{
+    assert_same_lines(&a->heard, &b->heard);
+    assert_int_equal(a->result.steps, b->result.steps);
+    assert_int_equal(a->result.skipped_steps, b->result.skipped_steps);
+    assert_int_equal(a->result.saved_step, b->result.saved_step);
+    assert_int_equal(a->result.diverged, b->result.diverged);
+    assert_int_equal(a->checkpoints, b->checkpoints);
+    assert_int_equal(a->newest, b->newest);
+    assert_int_equal(a->file.byte_count, b->file.byte_count);
+    assert_memory_equal(a->file.bytes, b->file.bytes, a->file.byte_count);
+}
+
+/* The runs that are compared: plain; saved in between, in fp16; one that diverges
+ * at once, and ends after so many skipped updates. */
+static plm_train_settings compared_settings(const text_file *file, int which)
+{
+    plm_train_settings settings = usual_settings(file);
+    settings.model.dropout = 0.1f;
+    settings.keep = 3;
+    settings.strategy.micro_batch = 4;
+    if (which == 1) {
+        settings.strategy.precision = PLM_DTYPE_F16;
+        settings.eval_every = 4;
+        settings.save_every = 3;
+    } else if (which == 2) {
+        settings.hyper.learning_rate = 1e30f;
+        settings.warmup = 0;
+        settings.steps = PLM_SKIPPED_IN_A_ROW_MAX + 5;
+    }
+    return settings;
+}
+
+static void a_device_that_is_a_step_ahead_tells_and_saves_the_same(void **state)
+{
+    (void)state;
+    static outcome expected, found;
+    text_file file;
+    text_write_repeats(&file);
+    for (int i = 0; i < 6; i++) {
+        plm_train_settings settings = compared_settings(&file, i / 2);
+        fake_queues fake;
+        run_into_folder(settings, 0, &expected);
+        fake_queues_open(&fake, i % 2 ? PLM_QUEUE_COPY : PLM_QUEUE_COMPUTE, 0);
+        settings.device = &fake.head;
+        run_into_folder(settings, 0, &found);
+        plm_device_destroy(&fake.head);
+        assert_int_equal(found.result.predicted_peak_bytes, found.result.measured_peak_bytes);
+        assert_same_outcome(&expected, &found);
+        assert_int_equal(expected.result.diverged, i / 2 == 2);
+        assert_int_equal(expected.result.steps, i / 2 == 2 ? PLM_SKIPPED_IN_A_ROW_MAX + 1 : 10);
+        plm__file_unmap(&expected.file);
+        plm__file_unmap(&found.file);
+    }
+    unlink(file.path);
+}
+
+/* Three updates were heard of when the fourth had begun: four are done, told and saved. */
+static void a_run_that_is_stopped_a_step_ahead_ends_with_that_step(void **state)
+{
+    (void)state;
+    static outcome expected, found;
+    text_file file;
+    fake_queues fake;
+    text_write_repeats(&file);
+    plm_train_settings settings = compared_settings(&file, 0);
+    run_into_folder(settings, 4, &expected);
+    assert_int_equal(expected.result.steps, 4);
+    fake_queues_open(&fake, PLM_QUEUE_COMPUTE, 0);
+    settings.device = &fake.head;
+    run_into_folder(settings, 3, &found);
+    plm_device_destroy(&fake.head);
+    assert_same_outcome(&expected, &found);
+    plm__file_unmap(&expected.file);
+    plm__file_unmap(&found.file);
+    unlink(file.path);
+}
+
+/* The text was cut after the second update was told, when the third had been drawn. */
+static void a_text_that_is_cut_a_step_ahead_is_told_when_its_turn_comes(void **state)
+{
+    (void)state;
+    text_file file;
+    plm_trainer *trainer = NULL;
+    plm_train_result result;
+    fake_queues fake;
+    int newest;
+    char folder[SCRATCH_BYTES];
+    assert_true(scratch_folder(folder));
+    text_write_repeats(&file);
+    fake_queues_open(&fake, PLM_QUEUE_COPY, 0);
+    plm_train_settings settings = usual_settings(&file);
+    plm_train_observer observer = {cut_the_text, &file};
+    settings.device = &fake.head;
+    settings.out_folder = folder;
+    settings.keep = 1;
+    assert_ok(plm_trainer_create(&settings, &trainer));
+    assert_int_equal(plm_trainer_run(trainer, &observer, &result), PLM_ERROR_IO);
+    assert_told("the state after 3 updates is saved in '");
+    plm_trainer_destroy(trainer);
+    plm_device_destroy(&fake.head);
+    assert_int_equal(count_checkpoints(folder, &newest), 1);
+    assert_int_equal(newest, 3);
+    unlink(file.path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -648,6 +797,9 @@ int main(void)
         cmocka_unit_test(settings_out_of_range_are_refused),
         cmocka_unit_test(creating_a_trainer_survives_the_failure_of_every_allocation),
         cmocka_unit_test(a_text_that_is_cut_short_under_a_run_ends_it_with_a_message),
+        cmocka_unit_test(a_device_that_is_a_step_ahead_tells_and_saves_the_same),
+        cmocka_unit_test(a_run_that_is_stopped_a_step_ahead_ends_with_that_step),
+        cmocka_unit_test(a_text_that_is_cut_a_step_ahead_is_told_when_its_turn_comes),
         cmocka_unit_test(
             a_text_that_is_cut_short_under_a_run_leaves_a_checkpoint_of_what_was_learnt),
         cmocka_unit_test(a_run_that_diverges_ends_after_the_stated_skips_and_keeps_what_was_good),
