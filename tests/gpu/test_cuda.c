@@ -7,6 +7,8 @@
 #include "engine/op_fixture.h"
 #include "engine/small_run.h"
 
+#include "base/clock.h"
+
 enum { SKIPPED = 77, STRATEGIES = 40, STEPS = 20 };
 enum { TYPES_TRAINED = TYPES - 1 }; /* the last goes with no strategy, so no GPU multiplies it */
 
@@ -108,15 +110,21 @@ static void kernels_of_a_repeatable_run_match_the_reference(void **state)
     plm_device_be_deterministic(gpu, false);
 }
 
-static void step(small_run *run, const small_shape *shape, int64_t number, plm_step_result *result)
+static void submit(small_run *run, const small_shape *shape, int64_t number)
 {
     static small_window window;
     plm_hyper hyper = plm_hyper_default();
     small_window_fill(&window, shape->batch * shape->sequence, shape->vocab, (uint32_t)number + 7);
     if (shape->update == PLM_UPDATE_EARLY)
         hyper.clip_norm = 0;
-    assert_ok(plm_session_step(run->session, number, &hyper, shape->batch, window.tokens,
-                               window.targets, result));
+    assert_ok(plm_session_submit(run->session, number, &hyper, shape->batch, window.tokens,
+                                 window.targets));
+}
+
+static void step(small_run *run, const small_shape *shape, int64_t number, plm_step_result *result)
+{
+    submit(run, shape, number);
+    assert_ok(plm_session_collect(run->session, result));
 }
 
 static const small_shape usual = {.layers = 2,
@@ -282,6 +290,89 @@ static void repeatable_runs_give_the_same_bits_and_making_again_changes_none(voi
     plm_device_be_deterministic(gpu, false);
 }
 
+/* Losses and parameters of STEPS updates with so many in flight. */
+static void train_ahead(const small_shape *shape, int64_t in_flight, double *losses,
+                        small_values *values)
+{
+    small_run run;
+    int64_t submitted = 0;
+    small_run_open_on(&run, shape, gpu);
+    for (int64_t number = 0; number < STEPS; number++) {
+        plm_step_result result;
+        for (; submitted < STEPS && submitted - number < in_flight; submitted++)
+            submit(&run, shape, submitted);
+        assert_ok(plm_session_collect(run.session, &result));
+        losses[number] = result.loss;
+    }
+    small_values_read(&run, shape, PLM_PART_VALUE, values);
+    small_run_close(&run);
+}
+
+/* Of one micro-batch and of four, which follow each other as fast as the GPU goes. */
+static void steps_submitted_ahead_are_the_steps_one_at_a_time(void **state)
+{
+    (void)state;
+    static small_values one, ahead;
+    static const plm_dtype types[] = {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_DTYPE_F16};
+    double expected[STEPS], found[STEPS];
+    plm_device_be_deterministic(gpu, true);
+    for (int i = 0; i < 6; i++) {
+        small_shape shape = usual;
+        shape.precision = types[i / 2];
+        shape.micro_batch = i % 2 ? 1 : shape.batch;
+        train_ahead(&shape, 1, expected, &one);
+        train_ahead(&shape, PLM_STEPS_IN_FLIGHT_MAX, found, &ahead);
+        assert_memory_equal(expected, found, sizeof found);
+        assert_true(small_same_bits(&one, &ahead));
+    }
+    plm_device_be_deterministic(gpu, false);
+}
+
+static void a_session_may_end_with_steps_in_flight(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        small_run run;
+        small_run_open_on(&run, &usual, gpu);
+        for (int64_t number = 0; number < PLM_STEPS_IN_FLIGHT_MAX; number++)
+            submit(&run, &usual, number);
+        small_run_close(&run);
+        assert_int_equal(gpu->usage.live_bytes, 0);
+    }
+}
+
+/* What was enqueued before on the queue that computes takes tens of milliseconds. */
+static void a_copy_of_inputs_overtakes_what_computes(void **state)
+{
+    (void)state;
+    enum { FILLS = 400, LEAST_NS = 5000000 };
+    const size_t bytes = (size_t)256 << 20, copied = (size_t)256 << 10;
+    const plm_device_table *table = gpu->table;
+    void *region = NULL, *host = NULL, *arrived = NULL;
+    assert_ok(table->reserve(gpu, bytes + copied, &region));
+    assert_ok(table->reserve_host(gpu, copied, &host));
+    assert_ok(table->create_signal(gpu, &arrived));
+    memset(host, 1, copied);
+    assert_ok(table->fence(gpu));
+    int64_t began_ns = plm__clock_ns();
+    for (int i = 0; i < FILLS; i++)
+        assert_ok(table->fill(gpu, region, (uint8_t)i, bytes));
+    assert_ok(table->copy(gpu, PLM_QUEUE_COPY, (char *)region + bytes, host, copied));
+    assert_ok(table->signal(gpu, PLM_QUEUE_COPY, arrived));
+    assert_ok(table->await(gpu, arrived));
+    int64_t copied_ns = plm__clock_ns() - began_ns;
+    assert_ok(table->fence(gpu));
+    int64_t ended_ns = plm__clock_ns() - began_ns;
+    print_message("the copy was there after %.1f ms, the rest after %.1f ms\n",
+                  (double)copied_ns * 1e-6, (double)ended_ns * 1e-6);
+    table->release(gpu, region, bytes + copied);
+    table->release_host(gpu, host);
+    table->destroy_signal(gpu, arrived);
+    if (ended_ns < LEAST_NS) /* a stand-in fills nothing */
+        skip();
+    assert_true(copied_ns < ended_ns / 2);
+}
+
 static void a_gpu_that_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -303,6 +394,9 @@ int main(void)
         cmocka_unit_test(forty_random_strategies_use_what_was_predicted),
         cmocka_unit_test(the_predicted_bytes_suffice_and_one_granule_less_is_refused),
         cmocka_unit_test(repeatable_runs_give_the_same_bits_and_making_again_changes_none),
+        cmocka_unit_test(steps_submitted_ahead_are_the_steps_one_at_a_time),
+        cmocka_unit_test(a_session_may_end_with_steps_in_flight),
+        cmocka_unit_test(a_copy_of_inputs_overtakes_what_computes),
         cmocka_unit_test(a_gpu_that_is_not_there_is_refused),
     };
     plm_status status = plm_device_open("cuda", 0, 0, &gpu);
