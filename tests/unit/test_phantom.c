@@ -970,9 +970,85 @@ static void nvml_tells_this_process_on_the_device(void **state)
     run_child(H200, 13, ask_nvml);
 }
 
+/* ---- cuFFT -------------------------------------------------------------------------------------
+ */
+
+enum { REAL, DOUBLE_REAL, COMPLEX = 4 }; /* CUDA_R_32F, CUDA_R_64F, CUDA_C_32F */
+
+/* What cuFFT 12 said on an H200. Real numbers of an even length, and complex ones, to the byte but
+ * for its rounding; an odd length holds up to a KiB more. */
+static const struct {
+    int dimensions;
+    long long lengths[3], batch;
+    int type;
+    size_t bytes, slack;
+} transforms[] = {
+    {1, {400}, 10016, REAL, 0, 0},
+    {1, {512}, 10016, REAL, 0, 0},
+    {1, {2048}, 1000, REAL, 0, 0},
+    {1, {480}, 1000, REAL, 0, 0},
+    {1, {500}, 1000, REAL, 2000000, 0},
+    {1, {500}, 5530, REAL, 11060000, 0},
+    {1, {500}, 5531, REAL, 22124272, 512},
+    {1, {500}, 10016, REAL, 40064512, 512},
+    {1, {1200}, 64, REAL, 307200, 0},
+    {1, {2400}, 10016, REAL, 192307200, 0},
+    {1, {44100}, 7, REAL, 1234856, 56},
+    {1, {251}, 7, REAL, 16224, 1024},
+    {1, {1103}, 1000, REAL, 8824416, 1024},
+    {1, {2205}, 1, REAL, 36072, 1024},
+    {1, {2205}, 1000, DOUBLE_REAL, 35280448, 1024},
+    {1, {32768}, 100, REAL, 13107200, 0},
+    {1, {32768}, 128, REAL, 0, 0},
+    {1, {65536}, 128, REAL, 0, 0},
+    {1, {1000}, 1000, DOUBLE_REAL, 0, 0},
+    {2, {224, 224}, 192, REAL, 0, 0},
+    {2, {64, 65}, 192, REAL, 6389760, 0},
+    {2, {720, 1280}, 192, REAL, 707788800, 0},
+    {3, {30, 40, 50}, 12, REAL, 0, 0},
+    {1, {4096}, 1000, COMPLEX, 0, 0},
+    {1, {12000}, 64, COMPLEX, 6144000, 0},
+    {1, {32768}, 64, COMPLEX, 16777216, 0},
+    {1, {32768}, 1000, COMPLEX, 0, 0},
+};
+
+static int make_plan(int dimensions, const long long *lengths, long long batch, int type,
+                     size_t *bytes)
+{
+    int into = type < COMPLEX ? type + COMPLEX : type;
+    return CALL(cufftXtMakePlanMany, int,
+                (int, int, const long long *, void *, long long, long long, int, void *, long long,
+                 long long, int, long long, size_t *, int),
+                (1, dimensions, lengths, NULL, 1, 1, type, NULL, 1, 1, into, batch, bytes, into));
+}
+
+static void ask_for_transforms(void)
+{
+    for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++) {
+        size_t bytes = 1;
+        CHECK_EQUAL(make_plan(transforms[i].dimensions, transforms[i].lengths, transforms[i].batch,
+                              transforms[i].type, &bytes),
+                    0);
+        CHECK(bytes <= transforms[i].bytes && bytes + transforms[i].slack >= transforms[i].bytes);
+    }
+    const long long most = (long long)1 << 62, none = 0;
+    size_t bytes = 7;
+    CHECK(make_plan(1, &most, 1000, REAL, &bytes) != 0);
+    CHECK(make_plan(1, &none, 1, REAL, &bytes) != 0);
+    CHECK(make_plan(4, &most, 1, REAL, &bytes) != 0);
+    CHECK_EQUAL(bytes, 7);
+}
+
+static void workspaces_of_fourier_transforms_are_the_cards(void **state)
+{
+    (void)state;
+    run_child(H200, 13, ask_for_transforms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(workspaces_of_fourier_transforms_are_the_cards),
         cmocka_unit_test(segments_lie_as_the_driver_laid_them_in_a_recording),
         cmocka_unit_test(a_request_takes_the_lowest_hole_that_fits),
         cmocka_unit_test(memory_is_full_at_the_granule_that_the_context_leaves),
