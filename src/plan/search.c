@@ -445,8 +445,12 @@ static plm_status plan_point(plm_search *search, point *p, plm_plan **plan)
     PLM_TRY(plm_plan_create(&search->job, &strategy, search->device, plan));
     search->size.planned += p->peak == 0;
     p->peak = (*plan)->summary.peak_bytes; /* not below the bound */
-    PLM_ASSERT(p->cost == (*plan)->summary.step_cost);
-    PLM_ASSERT(p->bound == (*plan)->summary.lower_bound_bytes + (*plan)->summary.overhead_bytes);
+    PLM_BUG_IF(p->cost != (*plan)->summary.step_cost,
+               "a strategy was priced at %lld, its plan %lld", (long long)p->cost,
+               (long long)(*plan)->summary.step_cost);
+    PLM_BUG_IF(p->bound != (*plan)->summary.lower_bound_bytes + (*plan)->summary.overhead_bytes,
+               "a strategy was bound by %zu bytes, its plan by %zu", p->bound,
+               (*plan)->summary.lower_bound_bytes + (*plan)->summary.overhead_bytes);
     return PLM_OK;
 }
 
