@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KERNELS = 1 << 22, MAX_ENTRIES = 4096, MACHINE_CODE = 2 };
+enum { MAX_KERNELS = 1 << 22, MAX_ENTRIES = 4096, TEXT = 1, MACHINE_CODE = 2 };
 
 static const uint32_t magic = 0xba55ed50;
 
@@ -112,27 +112,36 @@ static bool runs(int architecture, int capability)
     return architecture / 10 == capability / 10 && architecture <= capability;
 }
 
-static int newest(const unsigned char *binary, int capability)
+bool plm__code_choose(const void *binary, struct plm_code *code)
 {
-    if (!binary || read_field(binary, 4) != magic)
-        return 0;
-    const unsigned char *entry = binary + read_field(binary + 6, 2);
-    const unsigned char *end = entry + read_field(binary + 8, 8);
-    int best = 0;
+    const unsigned char *head = binary;
+    int capability = plm__phantom_device()->capability;
+    *code = (struct plm_code){0};
+    if (!binary || read_field(head, 4) != magic)
+        return false;
+    const unsigned char *entry = head + read_field(head + 6, 2);
+    const unsigned char *end = entry + read_field(head + 8, 8);
     for (int i = 0; i < MAX_ENTRIES && entry + 32 <= end; i++) {
         int architecture = (int)read_field(entry + 28, 4);
-        if (read_field(entry, 2) == MACHINE_CODE && runs(architecture, capability) &&
-            architecture > best)
-            best = architecture;
-        entry += read_field(entry + 4, 4) + read_field(entry + 8, 8);
+        uint64_t kind = read_field(entry, 2), own_bytes = read_field(entry + 4, 4);
+        size_t bytes = read_field(entry + 8, 8);
+        code->has_text |= kind == TEXT && architecture <= capability;
+        if (kind == MACHINE_CODE && runs(architecture, capability) &&
+            architecture > code->architecture) {
+            code->architecture = architecture;
+            code->image = entry + own_bytes;
+            code->image_bytes = bytes;
+        }
+        entry += own_bytes + bytes;
     }
-    return best;
+    return true;
 }
 
 int plm__code_version(const void *function)
 {
-    int capability = plm__phantom_device()->capability;
     const struct wrapper *module = find_module(function);
-    int found = module ? newest(module->binary, capability) : 0;
-    return found ? found : capability;
+    struct plm_code code = {0};
+    if (module)
+        plm__code_choose(module->binary, &code);
+    return code.architecture ? code.architecture : plm__phantom_device()->capability;
 }

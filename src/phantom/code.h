@@ -8,8 +8,22 @@
 #ifndef PLM_PHANTOM_CODE_H
 #define PLM_PHANTOM_CODE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* 86 for sm_86: the newest machine code of the kernel's module that the device runs; the device's
  * own capability where the module has none or is not known. */
 int plm__code_version(const void *function);
+
+/* What a device loads of a fat binary. */
+struct plm_code {
+    int architecture;           /* 86 is sm_86; 0: none of machine code */
+    const unsigned char *image; /* within the binary; NULL where architecture is 0 */
+    size_t image_bytes;
+    bool has_text; /* PTX that the driver could translate for the device */
+};
+
+/* Whether the memory begins as a fat binary does; if so *code = what the device runs of it. */
+bool plm__code_choose(const void *binary, struct plm_code *code);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The device that is not there, read from the file that PLIMSOLL_PHANTOM names: one `key value` a
- * line, written by `plimsoll forecast`. Every key but `log` must be there and none may be unknown:
- * a forecast for a device that was guessed would be believed. The file is read once a process, by
- * the first thread that asks, who must not hold the process's lock.
+ * line, written by `plimsoll forecast`. Every key but `opens` and `log` must be there and none may
+ * be unknown: a forecast for a device that was guessed would be believed. The file is read once a
+ * process, by the first thread that asks, who must not hold the process's lock.
  */
 #include "phantom/phantom.h"
 #include "phantom/process.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_BYTES = 16384 }; /* the longest configuration: 17 lines, one of them a path */
+enum { FILE_BYTES = 16384 }; /* the longest configuration: 18 lines, one of them a path */
 
 enum kind { TEXT, BYTES, NUMBER };
 
@@ -52,6 +52,7 @@ static const struct key keys[] = {
     COUNT(bus_bits),
     {"devices", NUMBER, false, PLACE(devices), 1, PLM_PHANTOM_MAX_DEVICES},
     COUNT(driver),
+    {"opens", NUMBER, true, PLACE(opens), 0, 1},
     {"log", TEXT, true, PLACE(log), 0, 0},
 };
 enum { KEY_COUNT = sizeof keys / sizeof keys[0] };

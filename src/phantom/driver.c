@@ -3,7 +3,9 @@
  * The CUDA driver, but for virtual memory (vmm.c). PyTorch reaches it through the runtime, which
  * hands out entry points; those are this library's own. A runtime that is linked statically into
  * another library (the real cuDNN) comes through cuInit: it must find no device, and no table of
- * exports, or it would go on to a GPU that is not there.
+ * exports, or it would go on to a GPU that is not there. A program that knows the driver alone
+ * (plimsoll_cuda.so) comes the same way and needs its device, so the configuration says which of
+ * the two the process is: its key `opens`.
  */
 #include "phantom/driver.h"
 
@@ -26,7 +28,7 @@ static __thread int outer_count;
 
 PLM_STANDIN(int, cuInit, (unsigned flags))
 {
-    return NO_DEVICE;
+    return plm__phantom_device()->opens ? PLM_CUDA_OK : NO_DEVICE;
 }
 
 PLM_STANDIN(int, cuGetExportTable, (const void **table, const void *id))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime: kernels. None is ever run. What a launch asks of the host is answered: the
- * configuration that <<<>>> pushes and pops, what a kernel may use, how many blocks of it fit on a
- * multiprocessor. Dimensions are three unsigned each, passed by value.
+ * The CUDA runtime and driver: kernels. None is ever run. What a launch asks of the host is
+ * answered: the configuration that <<<>>> pushes and pops, what a kernel may use, how many blocks
+ * of it fit on a multiprocessor. Dimensions are three unsigned each, passed by value.
  */
 #include "phantom/code.h"
 #include "phantom/memory.h"
@@ -16,6 +16,10 @@ enum { WARP = 32, MAX_THREADS = 1024, REGISTERS = 32, MAX_NESTED = 64 };
 struct dimensions {
     unsigned x, y, z;
 };
+
+/* As every device since 5.0 has it, and as it says in properties.c. */
+static const struct dimensions largest_grid = {2147483647, 65535, 65535};
+static const struct dimensions largest_block = {1024, 1024, 64};
 
 struct configuration {
     struct dimensions grid, block;
@@ -167,6 +171,34 @@ PLM_STANDIN(int, cuFuncGetAttribute, (int *value, int attribute, void *function)
 {
     *value = kernel_attribute(attribute);
     return PLM_CUDA_OK;
+}
+
+/* A kernel's shared memory beyond 48 KiB has to be asked for, up to what a block may have. */
+PLM_STANDIN(int, cuFuncSetAttribute, (void *function, int attribute, int value))
+{
+    enum { ASKS_DYNAMIC_SHARED = 8 };
+    size_t most = plm__phantom_device()->shared_bytes_per_block_optin;
+    bool good = attribute != ASKS_DYNAMIC_SHARED || (value >= 0 && (size_t)value <= most);
+    return good ? PLM_CUDA_OK : PLM_CUDA_INVALID_VALUE;
+}
+
+static bool fits(struct dimensions size, struct dimensions most)
+{
+    return size.x > 0 && size.x <= most.x && size.y > 0 && size.y <= most.y && size.z > 0 &&
+           size.z <= most.z;
+}
+
+/* Refused where no device would run it. */
+PLM_STANDIN(int, cuLaunchKernel,
+            (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+             unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+             void **parameters, void **extra))
+{
+    struct dimensions grid = {grid_x, grid_y, grid_z}, block = {block_x, block_y, block_z};
+    bool good = function && fits(grid, largest_grid) && fits(block, largest_block) &&
+                (uint64_t)block_x * block_y * block_z <= MAX_THREADS &&
+                shared_bytes <= plm__phantom_device()->shared_bytes_per_block_optin;
+    return good ? PLM_CUDA_OK : PLM_CUDA_INVALID_VALUE;
 }
 
 PLM_STANDIN(int, cuKernelGetAttribute, (int *value, int attribute, void *kernel, int device))

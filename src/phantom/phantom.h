@@ -50,6 +50,7 @@ struct plm_phantom_device {
     int bus_bits;
     int devices;    /* how many of the kind the process sees, 1 to PLM_PHANTOM_MAX_DEVICES */
     int driver;     /* 13000 is CUDA 13.0 */
+    int opens;      /* 1: cuInit finds the devices; 0: none, as static runtimes must (driver.c) */
     char log[4096]; /* the file that asked names are appended to; "" for none */
 };
 

@@ -18,11 +18,15 @@ static const struct {
     {PLM_CUDA_OUT_OF_MEMORY, "cudaErrorMemoryAllocation", "out of memory"},
     {100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {PLM_CUDA_INVALID_DEVICE, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {PLM_CUDA_NO_CODE, "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"},
     {PLM_CUDA_INVALID_HANDLE, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {PLM_CUDA_NOT_FOUND, "cudaErrorSymbolNotFound", "named symbol not found"},
     {PLM_CUDA_ALREADY_REGISTERED, "cudaErrorHostMemoryAlreadyRegistered",
      "part or all of the requested memory range is already mapped"},
     {PLM_CUDA_NOT_SUPPORTED, "cudaErrorNotSupported", ""}, /* its text names the function */
+    {PLM_CUDA_CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
     {PLM_CUDA_CAPTURE_UNMATCHED, "cudaErrorStreamCaptureUnmatched",
      "capture was not initiated in this stream"},
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime: streams, events, captures. A capture begins on one stream; others join when
- * they wait for an event that was recorded within the capture, and all leave when the first ends.
+ * The CUDA runtime and driver: streams, events, captures. A capture begins on one stream; others
+ * join when they wait for an event that was recorded within the capture, and all leave when the
+ * first ends.
  *
  *     begin(A) -> capture 1;  record(e, A);  wait(B, e): B is in capture 1;  end(A): neither is
  *
@@ -108,6 +109,12 @@ PLM_STANDIN(int, cudaStreamEndCapture, (void *stream, void **graph))
     plm__phantom_unlock();
     *graph = member ? plm__phantom_handle() : NULL;
     return member ? PLM_CUDA_OK : plm__runtime_status(PLM_CUDA_CAPTURE_UNMATCHED);
+}
+
+/* Nothing that a capture holds has run, so nobody can wait for its end. */
+PLM_STANDIN(int, cuStreamSynchronize, (void *stream))
+{
+    return plm__streams_capture(stream) ? PLM_CUDA_CAPTURE_UNSUPPORTED : PLM_CUDA_OK;
 }
 
 PLM_STANDIN(int, cudaStreamIsCapturing, (void *stream, int *status))

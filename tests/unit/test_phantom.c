@@ -469,6 +469,167 @@ static void a_kernel_has_the_newest_code_that_the_device_runs(void **state)
     run_child(CAPABILITY("87"), 13, register_kernels);
 }
 
+/* Machine code with one kernel and one function that is none: a head, two sections, and what they
+ * describe. */
+enum { ELF_SECTIONS = 64, ELF_SYMBOLS = 256, ELF_NAMES = 384, ELF_BYTES = 512 };
+
+static void put(unsigned char *at, uint64_t value, size_t bytes)
+{
+    memcpy(at, &value, bytes);
+}
+
+static void describe_section(unsigned char *at, int type, int offset, int bytes, int names)
+{
+    put(at + 0x04, (uint64_t)type, 4);
+    put(at + 0x18, (uint64_t)offset, 8);
+    put(at + 0x20, (uint64_t)bytes, 8);
+    put(at + 0x28, (uint64_t)names, 4);
+}
+
+static void make_code(unsigned char code[ELF_BYTES])
+{
+    static const char names[] = "\0kernel\0helper";
+    memset(code, 0, ELF_BYTES);
+    memcpy(code, "\177ELF", 4);
+    put(code + 0x28, ELF_SECTIONS, 8);
+    put(code + 0x3c, 2, 2);
+    describe_section(code + ELF_SECTIONS, 2, ELF_SYMBOLS, 48, 1);
+    describe_section(code + ELF_SECTIONS + 64, 3, ELF_NAMES, sizeof names, 0);
+    put(code + ELF_SYMBOLS, 1, 4);
+    code[ELF_SYMBOLS + 4] = 0x12; /* a global function */
+    code[ELF_SYMBOLS + 5] = 0x10; /* that hosts may launch */
+    put(code + ELF_SYMBOLS + 24, 8, 4);
+    code[ELF_SYMBOLS + 28] = 0x12;
+    memcpy(code + ELF_NAMES, names, sizeof names);
+}
+
+/* A fat binary of one entry; `code` of ELF_BYTES. */
+static const void *fat_binary(int kind, int architecture, const unsigned char *code)
+{
+    static unsigned char fat[16 + 64 + ELF_BYTES];
+    static const unsigned char head[] = {0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0};
+    memset(fat, 0, sizeof fat);
+    memcpy(fat, head, sizeof head);
+    put(fat + 8, 64 + ELF_BYTES, 8);
+    put(fat + 16, (uint64_t)kind, 2);
+    put(fat + 16 + 4, 64, 4);
+    put(fat + 16 + 8, ELF_BYTES, 8);
+    put(fat + 16 + 28, (uint64_t)architecture, 4);
+    memcpy(fat + 16 + 64, code, ELF_BYTES);
+    return fat;
+}
+
+static int load_module(void **module, const void *image)
+{
+    return CALL(cuModuleLoadData, int, (void **, const void *), (module, image));
+}
+
+static int find_kernel(void *module, const char *name)
+{
+    void *function = NULL;
+    int status =
+        CALL(cuModuleGetFunction, int, (void **, void *, const char *), (&function, module, name));
+    CHECK_EQUAL(status == 0, function != NULL);
+    return status;
+}
+
+static void load_modules(void)
+{
+    unsigned char code[ELF_BYTES];
+    void *module = NULL, *other = NULL;
+    make_code(code);
+    CHECK_EQUAL(load_module(&module, fat_binary(2, 80, code)), 0);
+    memset(code, 0, sizeof code); /* what was loaded stays */
+    CHECK_EQUAL(load_module(&other, fat_binary(2, 80, code)), 0);
+    CHECK_EQUAL(find_kernel(module, "kernel"), 0);
+    CHECK_EQUAL(find_kernel(module, "helper"), 500);
+    CHECK_EQUAL(find_kernel(module, "kerne"), 500);
+    CHECK_EQUAL(find_kernel(other, "anything"), 0); /* no ELF file: compressed, for all we know */
+    CHECK_EQUAL(CALL(cuModuleUnload, int, (void *), (module)), 0);
+    CHECK_EQUAL(find_kernel(module, "helper"), 0); /* its names are gone */
+    CHECK_EQUAL(load_module(&module, fat_binary(2, 90, code)), 209);
+    CHECK_EQUAL(load_module(&module, fat_binary(2, 87, code)), 209);
+    CHECK_EQUAL(load_module(&module, fat_binary(1, 87, code)), 209); /* PTX for a newer one */
+    CHECK_EQUAL(load_module(&module, fat_binary(1, 86, code)), 0);
+    CHECK_EQUAL(find_kernel(module, "anything"), 0);
+    CHECK_EQUAL(load_module(&module, ".version 8.0"), 0);
+    CHECK_EQUAL(find_kernel(module, "anything"), 0);
+}
+
+static void a_module_has_the_kernels_of_its_code_and_no_others(void **state)
+{
+    (void)state;
+    run_child(CAPABILITY("86"), 13, load_modules);
+}
+
+/* Each field of a section or a symbol that leads out of the image. */
+static void load_broken_modules(void)
+{
+    static const int fields[] = {0x28,
+                                 ELF_SECTIONS + 0x18,
+                                 ELF_SECTIONS + 0x20,
+                                 ELF_SECTIONS + 0x28,
+                                 ELF_SECTIONS + 64 + 0x18,
+                                 ELF_SECTIONS + 64 + 0x20,
+                                 ELF_SYMBOLS};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        unsigned char code[ELF_BYTES];
+        void *module = NULL;
+        make_code(code);
+        put(code + fields[i], 0x7fffffff, 4);
+        CHECK_EQUAL(load_module(&module, fat_binary(2, 80, code)), 0);
+        CHECK_EQUAL(find_kernel(module, "kernel"), 500);
+    }
+}
+
+static void code_that_leads_out_of_its_image_has_no_kernels(void **state)
+{
+    (void)state;
+    run_child(CAPABILITY("86"), 13, load_broken_modules);
+}
+
+static int launch(const unsigned size[6], unsigned shared_bytes)
+{
+    return CALL(cuLaunchKernel, int,
+                (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 void *, void **, void **),
+                (&library, size[0], size[1], size[2], size[3], size[4], size[5], shared_bytes, NULL,
+                 NULL, NULL));
+}
+
+static int allow_shared(int bytes)
+{
+    return CALL(cuFuncSetAttribute, int, (void *, int, int), (&library, 8, bytes));
+}
+
+static void launch_up_to_the_limits(void)
+{
+    static const unsigned most[6] = {2147483647, 65535, 65535, 1024, 1024, 64};
+    unsigned size[6];
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 6; k++)
+            size[k] = 1;
+        size[i] = most[i];
+        CHECK_EQUAL(launch(size, 0), 0);
+        size[i]++;
+        CHECK_EQUAL(launch(size, 0), 1);
+        size[i] = 0;
+        CHECK_EQUAL(launch(size, 0), 1);
+    }
+    CHECK_EQUAL(launch((const unsigned[6]){1, 1, 1, 32, 32, 1}, 232448), 0);
+    CHECK_EQUAL(launch((const unsigned[6]){1, 1, 1, 32, 32, 1}, 232449), 1);
+    CHECK_EQUAL(launch((const unsigned[6]){1, 1, 1, 32, 33, 1}, 0), 1);
+    CHECK_EQUAL(allow_shared(232448), 0);
+    CHECK_EQUAL(allow_shared(232449), 1);
+    CHECK_EQUAL(allow_shared(-1), 1);
+}
+
+static void a_launch_that_no_device_would_run_is_refused(void **state)
+{
+    (void)state;
+    run_child(H200, 13, launch_up_to_the_limits);
+}
+
 /* ---- streams -----------------------------------------------------------------------------------
  */
 
@@ -508,7 +669,9 @@ static void capture(void)
     CHECK_EQUAL(capture_of(b), first);
     begin(c);
     CHECK(capture_of(c) && capture_of(c) != first);
+    CHECK_EQUAL(CALL(cuStreamSynchronize, int, (void *), (b)), 900);
     end(a);
+    CHECK_EQUAL(CALL(cuStreamSynchronize, int, (void *), (b)), 0);
     CHECK(!capture_of(a) && !capture_of(b) && capture_of(c));
     end(c);
     CHECK_EQUAL(CALL(cudaStreamEndCapture, int, (void *, void **), (c, &graph)), 903);
@@ -767,6 +930,21 @@ static void the_driver_has_no_device_for_static_runtimes(void **state)
     run_child(H200, 13, ask_driver);
 }
 
+static void open_driver(void)
+{
+    int count = 0;
+    CHECK_EQUAL(CALL(cuInit, int, (unsigned), (0)), 0);
+    CALL(cuDeviceGetCount, int, (int *), (&count));
+    CHECK_EQUAL(count, 1);
+}
+
+static void the_driver_opens_where_the_configuration_says_so(void **state)
+{
+    (void)state;
+    run_child(H200 "opens 1\n", 13, open_driver);
+    run_child(H200 "opens 0\n", 13, ask_driver);
+}
+
 static void look_up_every_name(void)
 {
     static const char *const names[] = {
@@ -834,6 +1012,7 @@ static void a_configuration_that_is_not_whole_stops_the_process(void **state)
     assert_non_null(strstr(run_stopped(NULL, ask_for_the_device), "PLIMSOLL_PHANTOM"));
     assert_non_null(strstr(run_stopped(DEVICE("many", "0", "1"), ask_for_the_device), "\"many\""));
     assert_non_null(strstr(run_stopped(DEVICE("9", "0", "65"), ask_for_the_device), "1 to 64"));
+    assert_non_null(strstr(run_stopped(H200 "opens 2\n", ask_for_the_device), "0 to 1"));
     run_child(DEVICE("20971520", "0", "64"), 13, ask_for_the_device);
 }
 
@@ -1064,6 +1243,9 @@ int main(void)
         cmocka_unit_test(libraries_write_no_more_than_their_structures),
         cmocka_unit_test(kernels_answer_what_triton_and_reductions_ask),
         cmocka_unit_test(a_kernel_has_the_newest_code_that_the_device_runs),
+        cmocka_unit_test(a_module_has_the_kernels_of_its_code_and_no_others),
+        cmocka_unit_test(code_that_leads_out_of_its_image_has_no_kernels),
+        cmocka_unit_test(a_launch_that_no_device_would_run_is_refused),
         cmocka_unit_test(each_stream_knows_its_own_capture),
         cmocka_unit_test(capture_info_writes_through_the_arguments_that_its_cuda_has),
         cmocka_unit_test(time_is_short_and_functions_of_the_host_run),
@@ -1071,6 +1253,7 @@ int main(void)
         cmocka_unit_test(expandable_segments_count_memory_from_creation_to_release),
         cmocka_unit_test(the_pool_keeps_what_it_took_until_it_is_trimmed),
         cmocka_unit_test(the_driver_has_no_device_for_static_runtimes),
+        cmocka_unit_test(the_driver_opens_where_the_configuration_says_so),
         cmocka_unit_test(every_row_of_the_table_is_a_function),
         cmocka_unit_test(nothing_is_printed_that_nobody_asked_for),
         cmocka_unit_test(a_size_that_is_not_known_fails_by_its_name),
