@@ -118,6 +118,8 @@ typedef struct plm_device_table {
     /*
      * What is launched between the two is recorded and does not run; `run_graph` enqueues all of it
      * at once, as often as wanted, with the same operands. NULL where nothing would be gained.
+     * Where something fails in between, `graph` is NULL: the recording is dropped, which never
+     * fails.
      */
     plm_status (*begin_graph)(plm_device *device);
     plm_status (*end_graph)(plm_device *device, void **graph);

@@ -182,13 +182,15 @@ static plm_status run_recorded(plm_session *session, plm_program program)
 {
     void **graph = &session->graphs[program];
     if (!session->has_run[program]) {
+        PLM_TRY(run_plain(session, program));
         session->has_run[program] = true;
-        return run_plain(session, program);
+        return PLM_OK;
     }
     if (!*graph) {
         PLM_TRY(session->table->begin_graph(session->device));
         plm_status status = run_plain(session, program);
-        plm_status ended = session->table->end_graph(session->device, graph);
+        plm_status ended =
+            session->table->end_graph(session->device, status == PLM_OK ? graph : NULL);
         PLM_TRY(status);
         PLM_TRY(ended);
     }

@@ -4,15 +4,12 @@
  * against the CPU, and the memory promises over random strategies. Without a GPU the program says
  * why and ends with status 77, which skips the test.
  */
-#include "engine/op_fixture.h"
-#include "engine/small_run.h"
+#include "gpu/gpu_kit.h"
 
 #include "base/clock.h"
 
-enum { SKIPPED = 77, STRATEGIES = 40, STEPS = 20 };
+enum { SKIPPED = 77, STEPS = 20 };
 enum { TYPES_TRAINED = TYPES - 1 }; /* the last goes with no strategy, so no GPU multiplies it */
-
-static plm_device *gpu;
 
 /* A fixture's block on the GPU, the step record behind it. */
 typedef struct on_gpu {
@@ -110,34 +107,6 @@ static void kernels_of_a_repeatable_run_match_the_reference(void **state)
     plm_device_be_deterministic(gpu, false);
 }
 
-static void submit(small_run *run, const small_shape *shape, int64_t number)
-{
-    static small_window window;
-    plm_hyper hyper = plm_hyper_default();
-    small_window_fill(&window, shape->batch * shape->sequence, shape->vocab, (uint32_t)number + 7);
-    if (shape->update == PLM_UPDATE_EARLY)
-        hyper.clip_norm = 0;
-    assert_ok(plm_session_submit(run->session, number, &hyper, shape->batch, window.tokens,
-                                 window.targets));
-}
-
-static void step(small_run *run, const small_shape *shape, int64_t number, plm_step_result *result)
-{
-    submit(run, shape, number);
-    assert_ok(plm_session_collect(run->session, result));
-}
-
-static const small_shape usual = {.layers = 2,
-                                  .width = 32,
-                                  .heads = 4,
-                                  .context = 32,
-                                  .vocab = 80,
-                                  .batch = 4,
-                                  .micro_batch = 2,
-                                  .sequence = 32,
-                                  .dropout = 0.1f,
-                                  .seed = 3};
-
 /* Of the whole model, fp32 agrees to the order of its sums; a 16-bit type to a few of its own
  * roundings, one in every operation that a gradient passes. */
 static void gradients_of_whole_models_agree_with_the_cpu(void **state)
@@ -182,37 +151,6 @@ static void twenty_steps_agree_with_the_cpu(void **state)
     }
     small_run_close(&cpu_run);
     small_run_close(&gpu_run);
-}
-
-/* A number below `count`, the same in every run. */
-static int64_t pick(int64_t strategy, uint32_t salt, int64_t count)
-{
-    return (int64_t)(small_hash(salt, (uint32_t)strategy) % (uint32_t)count);
-}
-
-static small_shape random_shape(int64_t i)
-{
-    static const char *const rungs[] = {"none", "act", "norm", "mlp", "block", "attention"};
-    static const plm_dtype types[] = {PLM_DTYPE_F32, PLM_DTYPE_BF16, PLM_DTYPE_F16};
-    static const int64_t micro[] = {1, 2, 4};
-    small_shape shape = usual;
-    shape.precision = types[i % 3];
-    shape.micro_batch = micro[pick(i, 1, 3)];
-    shape.layers = 1 + pick(i, 2, 3);
-    shape.width = 32 + 16 * pick(i, 3, 2);
-    shape.vocab = 50 + pick(i, 4, 60);
-    shape.sequence = 4 + pick(i, 5, usual.context - 3); /* a row for each chunk */
-    shape.recompute = rungs[pick(i, 6, 6)];
-    shape.head_chunks = 1 + pick(i, 7, 4);
-    shape.attention = pick(i, 8, 3) == 0 ? PLM_ATTENTION_PLAIN : PLM_ATTENTION_FUSED;
-    shape.optimizer = pick(i, 9, 3) == 0 ? PLM_OPTIMIZER_SGD : PLM_OPTIMIZER_ADAMW;
-    if (shape.precision == PLM_DTYPE_BF16 && shape.micro_batch == shape.batch &&
-        pick(i, 10, 2) == 0) {
-        shape.gradient = PLM_DTYPE_BF16;
-        shape.update = PLM_UPDATE_EARLY;
-        shape.head_chunks = 1;
-    }
-    return shape;
 }
 
 static void forty_random_strategies_use_what_was_predicted(void **state)

@@ -157,6 +157,11 @@ static descriptor make(sketch *s, cudnnBackendDescriptorType_t type)
         s->result = s->dnn->cudnnBackendCreateDescriptor(type, &made);
     if (made && s->status == PLM_OK)
         s->status = PLM_ARRAY_PUSH(&s->all, made);
+    if (made && s->status != PLM_OK) {
+        s->dnn->cudnnBackendDestroyDescriptor(made);
+        s->result = CUDNN_STATUS_INTERNAL_ERROR; /* nothing more is described */
+        made = NULL;
+    }
     return made;
 }
 
@@ -399,6 +404,34 @@ static void sketch_backward(sketch *s, bool causal)
 
 /* ---- plans ---- */
 
+/* *plan = what a configuration becomes; one that wants more than the workspace is not supported. */
+static cudnnStatus_t try_plan(const plm_cuda_graphs *dnn, descriptor config, descriptor *plan)
+{
+    descriptor made = NULL;
+    int64_t bytes = 0, count;
+    cudnnStatus_t result =
+        dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &made);
+    if (result != CUDNN_STATUS_SUCCESS)
+        return result;
+    result = dnn->cudnnBackendSetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                                           CUDNN_TYPE_HANDLE, 1, &dnn->handle);
+    if (result == CUDNN_STATUS_SUCCESS)
+        result = dnn->cudnnBackendSetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    if (result == CUDNN_STATUS_SUCCESS)
+        result = dnn->cudnnBackendFinalize(made);
+    if (result == CUDNN_STATUS_SUCCESS)
+        result = dnn->cudnnBackendGetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                               CUDNN_TYPE_INT64, 1, &count, &bytes);
+    if (result == CUDNN_STATUS_SUCCESS && bytes > WORKSPACE_BYTES)
+        result = CUDNN_STATUS_NOT_SUPPORTED;
+    if (result == CUDNN_STATUS_SUCCESS)
+        *plan = made;
+    else
+        dnn->cudnnBackendDestroyDescriptor(made);
+    return result;
+}
+
 /* The first of cuDNN's configurations that becomes a plan within the workspace; NULL without one.
  */
 static descriptor choose_plan(sketch *s)
@@ -407,6 +440,7 @@ static descriptor choose_plan(sketch *s)
     cudnnHandle_t handle = dnn->handle;
     cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     descriptor configs[CONFIGS_MAX], graph = make(s, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    descriptor plan = NULL;
     int64_t found = 0;
     set(s, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     set(s, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, s->node_count,
@@ -422,24 +456,11 @@ static descriptor choose_plan(sketch *s)
         s->result = dnn->cudnnBackendGetAttribute(wish, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGS_MAX,
                                                   &found, configs);
-    for (int64_t i = 0; s->result == CUDNN_STATUS_SUCCESS && i < found && i < CONFIGS_MAX; i++) {
-        descriptor plan = NULL;
-        int64_t bytes = 0, count;
-        if (dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan))
-            return NULL;
-        dnn->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                                      &handle);
-        dnn->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configs[i]);
-        if (dnn->cudnnBackendFinalize(plan) == CUDNN_STATUS_SUCCESS &&
-            dnn->cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                          CUDNN_TYPE_INT64, 1, &count,
-                                          &bytes) == CUDNN_STATUS_SUCCESS &&
-            bytes <= WORKSPACE_BYTES)
-            return plan;
-        dnn->cudnnBackendDestroyDescriptor(plan);
-    }
-    return NULL;
+    if (s->result != CUDNN_STATUS_SUCCESS)
+        return NULL;
+    for (int64_t i = 0; !plan && i < found && i < CONFIGS_MAX; i++)
+        s->result = try_plan(dnn, configs[i], &plan);
+    return plan;
 }
 
 static plm_status make_plan(plm_cuda_graphs *dnn, attention_plan *wanted)

@@ -161,6 +161,12 @@ static plm_status end_graph(plm_device *device, void **graph)
     plm_cuda *cuda = (plm_cuda *)device;
     CUgraph recorded = NULL;
     CUgraphExec ready = NULL;
+    if (!graph) {
+        cuda->driver.cuStreamEndCapture(cuda->stream, &recorded);
+        if (recorded)
+            cuda->driver.cuGraphDestroy(recorded);
+        return PLM_OK;
+    }
     PLM_CUDA_TRY(cuda, cuStreamEndCapture(cuda->stream, &recorded));
     CUresult result = cuda->driver.cuGraphInstantiate(&ready, recorded, 0);
     cuda->driver.cuGraphDestroy(recorded);

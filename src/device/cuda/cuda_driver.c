@@ -50,7 +50,9 @@ plm_status plm__cuda_driver_open(plm_cuda_driver *driver)
                 "the NVIDIA driver sees no GPU; look at CUDA_VISIBLE_DEVICES and nvidia-smi");
     if (result != CUDA_SUCCESS)
         return plm__cuda_fail(driver, result, "cuInit");
-    driver->cuDriverGetVersion(&version);
+    result = driver->cuDriverGetVersion(&version);
+    if (result != CUDA_SUCCESS)
+        return plm__cuda_fail(driver, result, "cuDriverGetVersion");
     PLM_FAIL_IF(version < DRIVER_LEAST, PLM_ERROR_UNSUPPORTED,
                 "the NVIDIA driver is for CUDA %d.%d; wanted one for CUDA 12.0 or newer",
                 version / 1000, version % 1000 / 10);

@@ -63,6 +63,7 @@ static plm_status map(plm_cuda *cuda, size_t bytes, CUdeviceptr *address)
     return plm__cuda_fail(&cuda->driver, result, "memory for the arena");
 }
 
+/* 0 where the driver does not say: what is told of a refusal, not what decides. */
 static size_t free_on_device(plm_cuda *cuda)
 {
     size_t free = 0, total = 0;
@@ -70,18 +71,26 @@ static size_t free_on_device(plm_cuda *cuda)
     return free;
 }
 
+static void unmap(plm_cuda *cuda, CUdeviceptr address)
+{
+    cuda->driver.cuMemUnmap(address, cuda->mapped_bytes);
+    cuda->driver.cuMemRelease(cuda->memory);
+    cuda->driver.cuMemAddressFree(address, cuda->mapped_bytes);
+    cuda->mapped_bytes = 0;
+}
+
 plm_status plm__cuda_reserve(plm_device *device, size_t bytes, void **region)
 {
     plm_cuda *cuda = (plm_cuda *)device;
     plm_device_usage *usage = &device->usage;
-    size_t mapped_bytes;
+    size_t mapped_bytes, free, total;
     PLM_FAIL_IF(bytes == 0 || bytes % PLM_GRANULE_BYTES != 0, PLM_ERROR_ARGUMENT,
                 "wanted a positive multiple of %zu bytes, found %zu", PLM_GRANULE_BYTES, bytes);
     PLM_FAIL_IF(usage->live_bytes > 0, PLM_ERROR_UNSUPPORTED, "a GPU holds one arena at a time");
     if (usage->cap_bytes && bytes > usage->cap_bytes)
         return refuse(cuda, bytes, usage->cap_bytes, "over the cap");
     PLM_TRY(plm__round_up_bytes(bytes, cuda->page_bytes, &mapped_bytes));
-    size_t free = free_on_device(cuda);
+    PLM_CUDA_TRY(cuda, cuMemGetInfo(&free, &total));
     if (mapped_bytes > free)
         return refuse(cuda, bytes, free, "more than the device has free");
     CUdeviceptr address = 0;
@@ -90,12 +99,17 @@ plm_status plm__cuda_reserve(plm_device *device, size_t bytes, void **region)
         return refuse(cuda, bytes, free_on_device(cuda), "refused by the driver");
     PLM_TRY(status);
     cuda->mapped_bytes = mapped_bytes;
+    status = device->table->fill(device, (char *)address + bytes - PLM_GRANULE_BYTES,
+                                 PLM_ARENA_PATTERN, PLM_GRANULE_BYTES);
+    if (status != PLM_OK) {
+        unmap(cuda, address);
+        return status;
+    }
     usage->live_bytes = bytes;
     if (usage->live_bytes > usage->peak_bytes)
         usage->peak_bytes = usage->live_bytes;
     *region = (void *)address;
-    return device->table->fill(device, (char *)*region + bytes - PLM_GRANULE_BYTES,
-                               PLM_ARENA_PATTERN, PLM_GRANULE_BYTES);
+    return PLM_OK;
 }
 
 void plm__cuda_release(plm_device *device, void *region, size_t bytes)
@@ -105,12 +119,10 @@ void plm__cuda_release(plm_device *device, void *region, size_t bytes)
         return;
     PLM_BUG_IF(bytes != device->usage.live_bytes, "released %zu bytes of %zu", bytes,
                device->usage.live_bytes);
-    (void)device->table->fence(device); /* a driver that fails runs nothing any more */
-    cuda->driver.cuMemUnmap((CUdeviceptr)region, cuda->mapped_bytes);
-    cuda->driver.cuMemRelease(cuda->memory);
-    cuda->driver.cuMemAddressFree((CUdeviceptr)region, cuda->mapped_bytes);
+    cuda->driver.cuStreamSynchronize(cuda->copies); /* a driver that fails runs nothing any more */
+    cuda->driver.cuStreamSynchronize(cuda->stream);
+    unmap(cuda, (CUdeviceptr)region);
     device->usage.live_bytes = 0;
-    cuda->mapped_bytes = 0;
 }
 
 plm_status plm__cuda_process_bytes(plm_cuda *cuda, size_t *bytes)

@@ -186,11 +186,13 @@ static plm_status choose_algorithm(const plm_cuda_products *lt, product *p, size
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignments[2], sizeof *alignments},
     };
     LT_TRY(lt, "preferences", cublasLtMatmulPreferenceCreate(&wish));
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
-        lt->cublasLtMatmulPreferenceSetAttribute(wish, wishes[i].name, wishes[i].value,
-                                                 wishes[i].bytes);
-    cublasStatus_t result = lt->cublasLtMatmulAlgoGetHeuristic(
-        lt->handle, p->work, p->a, p->b, p->out, p->out, wish, 1, &found, &count);
+    cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; result == CUBLAS_STATUS_SUCCESS && i < sizeof wishes / sizeof *wishes; i++)
+        result = lt->cublasLtMatmulPreferenceSetAttribute(wish, wishes[i].name, wishes[i].value,
+                                                          wishes[i].bytes);
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = lt->cublasLtMatmulAlgoGetHeuristic(lt->handle, p->work, p->a, p->b, p->out, p->out,
+                                                    wish, 1, &found, &count);
     lt->cublasLtMatmulPreferenceDestroy(wish);
     PLM_FAIL_IF(result != CUBLAS_STATUS_SUCCESS || count == 0, PLM_ERROR_UNSUPPORTED,
                 "cuBLASLt has no algorithm for a product within %zu bytes of workspace", room);
