@@ -98,7 +98,9 @@ PLM_MUST_USE plm_status plm_session_collect(plm_session *session, plm_step_resul
 /* Steps in flight, 0 to PLM_STEPS_IN_FLIGHT_MAX. */
 int32_t plm_session_in_flight(const plm_session *session);
 
-/* Submits a step and collects it. PLM_ERROR_STATE when others are in flight. */
+/* Submits a step and collects it. After a failure of either none is in flight: what the step would
+ * have told is lost, and how much of it was done is not known. PLM_ERROR_STATE when others are in
+ * flight. */
 PLM_MUST_USE plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper *hyper,
                                          int64_t sequences, const int32_t *tokens,
                                          const int32_t *targets, plm_step_result *result);

@@ -81,6 +81,11 @@ plm_status plm__fail_hint(plm_hint hint)
     return last_error.status;
 }
 
+void plm__fail_again(const plm_error *error)
+{
+    last_error = *error;
+}
+
 void plm__bug_at(const char *file, int line, const char *format, ...)
 {
     va_list arguments;

@@ -29,6 +29,10 @@ void plm__fail_system(int error);
 /* Adds what would help, likewise. Evaluates to the record's status. */
 plm_status plm__fail_hint(plm_hint hint);
 
+/* Puts back what plm_error_get gave: cleaning up after a failure may fail too, and the first is to
+ * be told. */
+void plm__fail_again(const plm_error *error);
+
 /* Reports a broken invariant of ours on standard error in one line and aborts. */
 void plm__bug_at(const char *file, int line, const char *format, ...) PLM_PRINTF(3, 4) PLM_NORETURN;
 

@@ -412,8 +412,10 @@ plm_status plm_session_create(const plm_plan *plan, plm_device *device, uint64_t
 
 void plm_session_destroy(plm_session *session)
 {
+    plm_error first;
     if (!session)
         return;
+    plm_error_get(&first);
     if (session->arena)
         (void)session->table->fence(session->device); /* what is in flight ends, well or not */
     for (int64_t i = 0; session->arena && i < session->plan->graph->ops.count; i++)
@@ -431,6 +433,7 @@ void plm_session_destroy(plm_session *session)
     plm__host_free(session->ops);
     plm__host_free(session->padding);
     plm__host_free(session);
+    plm__fail_again(&first);
 }
 
 void plm_session_use_types(plm_session *session, const int32_t *types)
@@ -635,7 +638,10 @@ plm_status plm_session_step(plm_session *session, int64_t step, const plm_hyper 
 {
     PLM_TRY(is_idle(session));
     PLM_TRY(plm_session_submit(session, step, hyper, sequences, tokens, targets));
-    return plm_session_collect(session, result);
+    plm_status status = plm_session_collect(session, result);
+    if (status != PLM_OK)
+        session->collected = session->submitted;
+    return status;
 }
 
 plm_status plm_session_evaluate(plm_session *session, int64_t sequences, const int32_t *tokens,

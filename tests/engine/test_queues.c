@@ -443,6 +443,43 @@ static void whichever_call_fails_with_steps_in_flight_nothing_is_leaked(void **s
     }
 }
 
+/* The step's own wait fails, and with it every call to the session's end. */
+static void a_step_that_fails_is_not_in_flight_and_its_failure_outlives_the_session(void **state)
+{
+    (void)state;
+    static small_window window;
+    plm_hyper hyper = plm_hyper_default();
+    plm_step_result result;
+    plm_fault fault = {0};
+    plm_device *inner;
+    plm_error first, last;
+    small_run run;
+    small_window_fill(&window, usual.batch * usual.sequence, usual.vocab, 1);
+    small_run_describe(&run, &usual);
+    assert_ok(plm_device_open("cpu", 1, 0, &inner));
+    assert_ok(plm__device_create_fault(inner, &fault, &run.device));
+    assert_ok(plm_plan_create(&run.job, &run.strategy, run.device, &run.plan));
+    assert_ok(plm__session_create_as(run.plan, run.device, 1, false, &run.session));
+    for (int64_t step = 0; step < 2; step++) {
+        plm__fault_at(&fault, PLM_FAULT_AWAIT, step == 0, false); /* the first one fails */
+        plm_status status = plm_session_step(run.session, step, &hyper, usual.batch, window.tokens,
+                                             window.targets, &result);
+        assert_int_equal(status, step == 0 ? PLM_ERROR_DEVICE : PLM_OK);
+        assert_int_equal(plm_session_in_flight(run.session), 0);
+    }
+    plm__fault_at(&fault, PLM_FAULT_ANY, 1, true);
+    assert_int_equal(plm_session_step(run.session, 2, &hyper, usual.batch, window.tokens,
+                                      window.targets, &result),
+                     PLM_ERROR_DEVICE);
+    plm_error_get(&first);
+    plm_session_destroy(run.session);
+    run.session = NULL;
+    plm_error_get(&last);
+    assert_string_equal(last.message, first.message);
+    plm__fault_at(&fault, PLM_FAULT_ANY, 0, false);
+    small_run_close(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_slot_is_planned_told_and_handed_out),
         cmocka_unit_test(a_plan_that_does_not_train_has_no_slot),
         cmocka_unit_test(whichever_call_fails_with_steps_in_flight_nothing_is_leaked),
+        cmocka_unit_test(a_step_that_fails_is_not_in_flight_and_its_failure_outlives_the_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

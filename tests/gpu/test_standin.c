@@ -329,11 +329,14 @@ static bool is_told(const char *message, const char *call)
         {"cuMemMap", " the arena"},
         {"cuMemSetAccess", " the arena"},
         {"cuGraphInstantiateWithFlags", " graph of a program"},
+        {"cuMemHostAlloc", " memory of the host"},
+        {"cuStreamSynchronize", " copies of inputs"},
     };
     size_t length = strcspn(call, "_"); /* cuMemGetInfo_v2 is cuMemGetInfo to who calls */
     for (size_t i = 0; i < sizeof purposes / sizeof *purposes; i++)
-        if (strcmp(purposes[i].call, call) == 0)
-            return strstr(message, purposes[i].told) || strstr(message, "refused by the driver");
+        if (strcmp(purposes[i].call, call) == 0 &&
+            (strstr(message, purposes[i].told) || strstr(message, "refused by the driver")))
+            return true;
     const char *found = strstr(message, " refused ");
     return found && strncmp(found + strlen(" refused "), call, length) == 0;
 }
@@ -352,6 +355,8 @@ static bool is_right(failure how, int64_t n, const outcome *whole, const outcome
         return status == PLM_ERROR_HOST_MEMORY;
     if (!is_of_driver(faults->failed))
         return status == PLM_ERROR_DEVICE || status == PLM_ERROR_UNSUPPORTED;
+    if (how == OUT_OF_MEMORY && strcmp(faults->failed, "cuMemHostAlloc") == 0)
+        return status == PLM_ERROR_HOST_MEMORY;
     return status == (how == OUT_OF_MEMORY ? PLM_ERROR_DEVICE_MEMORY : PLM_ERROR_DEVICE) &&
            (is_dispensable(faults->failed) || is_told(message, faults->failed));
 }
