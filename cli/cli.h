@@ -70,6 +70,7 @@ int cmd_train(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
+int cmd_tokens(int argc, char **argv);
 
 /* Fields of a plm_syntax that commands fill alike: the table of options, one operand. */
 #define CLI_OPTIONS(rows)     .options = (rows), .option_count = sizeof(rows) / sizeof *(rows)

@@ -16,6 +16,7 @@ static const cli_command commands[] = {
     {"profile", "one measured step: time and memory of each operation", cmd_profile, true},
     {"curve", "how memory and time grow with batch or length", cmd_curve, true},
 #endif
+    {"tokens", "a text as a model's tokens, and back", cmd_tokens, false},
     {"snapshot", "who holds memory in a PyTorch recording, and why it ran out", cmd_snapshot,
      false},
     {"replay", "what other allocator settings would have done for a recorded run", cmd_replay,

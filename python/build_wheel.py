@@ -21,7 +21,8 @@ PROGRAM = os.path.join(ROOT, "build-wheel", "plimsoll")
 
 # Linked into the program: their licences travel with it. Debian keeps them here.
 LICENCES = "/usr/share/doc/%s/copyright"
-PACKAGES = ("libjansson-dev", "liblzma-dev", "libzstd-dev", "zlib1g-dev", "libc6-dev")
+PACKAGES = ("libjansson-dev", "liblzma-dev", "libzstd-dev", "zlib1g-dev",
+            "libpcre2-dev", "libutf8proc-dev", "libc6-dev")
 
 MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine of an ELF file
 # A static program needs no C library, but a kernel. The oldest systems that these tags name have

@@ -45,14 +45,15 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-/* How the sweep over failing allocations goes: `call` is tried with the n-th failing until none
- * fails, transient and persistent; it must leave nothing behind. Under the sanitizers the later
- * ones ever further apart. */
-static inline void sweep_failures(plm_status (*call)(void *context), void *context)
+/* How the sweep over failing allocations goes: `call` is tried with the n-th failing, from `first`
+ * on until none fails, transient and persistent; it must leave nothing behind. Under the sanitizers
+ * the later ones ever further apart. */
+static inline void sweep_failures_from(int64_t first, plm_status (*call)(void *context),
+                                       void *context)
 {
     for (int persistent = 0; persistent < 2; persistent++) {
         bool fired = true;
-        for (int64_t n = 1; fired; n += 1 + SANITIZED * n / 50) {
+        for (int64_t n = first; fired; n += 1 + SANITIZED * (n - first) / 50) {
             plm_host_stats before = plm__host_stats_get();
             plm__host_fail_at(n, persistent != 0);
             plm_status status = call(context);
@@ -67,6 +68,11 @@ static inline void sweep_failures(plm_status (*call)(void *context), void *conte
             }
         }
     }
+}
+
+static inline void sweep_failures(plm_status (*call)(void *context), void *context)
+{
+    sweep_failures_from(1, call, context);
 }
 
 static inline int check_no_leak(void **state)
