@@ -2,7 +2,7 @@
 /*
  * Tokens of a text, on one thread.
  *
- *     bench_tokens MODEL TEXT          the best of five, in MB/s
+ *     bench_tokens MODEL TEXT          the best of five, in MB/s: whole, and 20 lines at a time
  *     bench_tokens MODEL IN OUT        for scripts/compare_tokens.py: IN holds texts, each behind
  * its length in 4 bytes; OUT gets of each text the counts and ids with special tokens, then
  * without, and the two decoded texts
@@ -23,21 +23,37 @@ static void stop(void)
     exit(1);
 }
 
-static void measure(const plm_tokenizer *tokenizer, const plm_file *file)
+/* The end of so many lines. */
+static size_t lines_end(const char *text, size_t count, size_t at, int lines)
 {
+    for (const char *found; lines > 0 && at < count; lines--) {
+        found = memchr(text + at, '\n', count - at);
+        at = found ? (size_t)(found - text) + 1 : count;
+    }
+    return at;
+}
+
+/* The text whole, or so many lines at a time. */
+static void measure(const plm_tokenizer *tokenizer, const plm_file *file, int lines)
+{
+    const char *text = (const char *)file->bytes;
     int64_t best = INT64_MAX, tokens = 0;
     for (int i = 0; i < 5; i++) {
-        plm_encoding encoding = {0};
         int64_t start = plm__clock_ns();
-        if (plm_tokenizer_encode(tokenizer, (const char *)file->bytes, file->byte_count, 0,
-                                 &encoding) != PLM_OK)
-            stop();
+        tokens = 0;
+        for (size_t at = 0, end; at < file->byte_count; at = end) {
+            plm_encoding encoding = {0};
+            end = lines ? lines_end(text, file->byte_count, at, lines) : file->byte_count;
+            if (plm_tokenizer_encode(tokenizer, text + at, end - at, 0, &encoding) != PLM_OK)
+                stop();
+            tokens += encoding.count;
+            plm_encoding_fini(&encoding);
+        }
         int64_t took = plm__clock_ns() - start;
         best = took < best ? took : best;
-        tokens = encoding.count;
-        plm_encoding_fini(&encoding);
     }
-    printf("%zu bytes, %lld tokens: %.3f s, %.1f MB/s\n", file->byte_count, (long long)tokens,
+    printf("%s: %zu bytes, %lld tokens: %.3f s, %.1f MB/s\n",
+           lines ? "20 lines at a time" : "whole", file->byte_count, (long long)tokens,
            (double)best / 1e9, (double)file->byte_count / 1e6 / ((double)best / 1e9));
 }
 
@@ -104,7 +120,8 @@ int main(int argument_count, char **arguments)
         stop();
     if (argument_count == 3) {
         printf("read in %.3f s\n", (double)(plm__clock_ns() - start) / 1e9);
-        measure(tokenizer, &file);
+        measure(tokenizer, &file, 0);
+        measure(tokenizer, &file, 20);
     } else {
         convert(tokenizer, &file, arguments[3]);
     }

@@ -29,7 +29,7 @@ GPT4 = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\
         r"|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 KIMI = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lm}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lo}&&[^\p{Han}]]+"
-        r"|\p{N}{1,3}|\w+\b|\h{2,}|[^\s\p{L}]++|(?m:x.y)|[a[bc]\u00e9]|\p{^L}|\s+(?!\S)|\S")
+        r"|\p{N}{1,3}|\w+\b|\h{2,}|[^\s\p{L}&&[^#]]++|(?m:x.y)|[a[bc]\u00e9]|\p{^L}|\s+(?!\S)|\S")
 
 
 def text():

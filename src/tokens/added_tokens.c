@@ -80,7 +80,7 @@ static plm_status add_normalized(const plm_normalizer *normalizer, trie_texts *t
     bool has_young;
     if (plm__unicode_check(text, count, &has_young) >= 0)
         has_young = true;
-    searcher.has_young = has_young;
+    plm__searcher_allow(&searcher, count, has_young);
     plm__passage_borrow(passage, text, count, 0);
     PLM_TRY_DONE(
         plm__normalizer_apply(normalizer, &searcher, false, 64 * count + 4096, &passage, &spare));

@@ -302,8 +302,9 @@ done:
 
 static plm_status decode_replace(const plm_decoder_step *step, const plm_texts *in, plm_texts *out)
 {
-    plm_searcher searcher = {.has_young = true};
+    plm_searcher searcher = {0};
     plm_status status = PLM_OK;
+    plm__searcher_allow(&searcher, in->bytes.count, true);
     for (int64_t i = 0; i < in->spans.count; i++) {
         const char *text = at(in, i);
         int64_t copied = 0, count = length_of(in, i);

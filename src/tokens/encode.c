@@ -241,7 +241,7 @@ plm_status plm_tokenizer_encode(const plm_tokenizer *tokenizer, const char *text
     bool has_young;
     PLM_TRY(check_text(text, byte_count, &has_young));
     PLM_TRY(take(tokenizer, &o.encoder));
-    o.encoder->searcher.has_young = has_young;
+    plm__searcher_allow(&o.encoder->searcher, o.text_count, has_young);
     o.encoder->words.searcher = &o.encoder->searcher;
     o.encoder->words.keeps_sources = o.wants_pieces || tokenizer->wants_sources;
     int64_t limit = GROWTH_MAX * o.text_count + GROWTH_LEAST;

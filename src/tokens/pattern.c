@@ -39,6 +39,12 @@ void plm__searcher_fini(plm_searcher *searcher)
     PLM_ARRAY_FREE(&searcher->elder);
 }
 
+void plm__searcher_allow(plm_searcher *searcher, int64_t count, bool has_young)
+{
+    searcher->steps_left = PLM_SEARCH_STEPS_LEAST + PLM_SEARCH_STEPS_A_BYTE * count;
+    searcher->has_young = has_young;
+}
+
 /* Young characters become elders of the same length. */
 static plm_status make_elder(plm_searcher *searcher)
 {
@@ -100,7 +106,7 @@ static plm_status find_regex(plm_searcher *s, const plm_pattern *pattern, plm_sp
         if (s->from > s->count)
             return PLM_OK;
         PLM_TRY(plm__regex_search(pattern->regex, s->regex, s->text ? s->text : "", s->count,
-                                  s->from, match, found));
+                                  s->from, &s->steps_left, match, found));
         if (!*found || match->start != match->end || match->end != s->last_end)
             return PLM_OK;
         s->from += s->from < s->count ? plm__unicode_length(s->text[s->from]) : 1;

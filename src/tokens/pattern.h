@@ -37,9 +37,14 @@ PLM_MUST_USE plm_status plm__pattern_regex(const char *what, const char *express
 
 void plm__pattern_fini(plm_pattern *pattern);
 
+/* Steps back that expressions may take in all over one text, beyond a few at each place: so many,
+ * and so many for each byte, as a run of blanks is given back one by one. */
+enum { PLM_SEARCH_STEPS_LEAST = 20 * 1000 * 1000, PLM_SEARCH_STEPS_A_BYTE = 256 };
+
 /* What a thread searches with; zeroed at first. */
 typedef struct plm_searcher {
     plm_regex_searcher *regex; /* made when an expression is first searched */
+    int64_t steps_left;        /* of the text: plm__searcher_allow */
     bool has_young;            /* texts may hold characters that are PLM_KIND_YOUNG */
     PLM_ARRAY(char) elder;     /* such a text as PCRE2 is to see it */
     const char *text;          /* that is searched, borrowed */
@@ -49,6 +54,9 @@ typedef struct plm_searcher {
 } plm_searcher;
 
 void plm__searcher_fini(plm_searcher *searcher);
+
+/* Allows the steps of a text of `count` bytes, whose parts are searched from here on. */
+void plm__searcher_allow(plm_searcher *searcher, int64_t count, bool has_young);
 
 /* Begins to search a text of well-formed UTF-8, borrowed, for a pattern. PLM_ERROR_HOST_MEMORY. */
 PLM_MUST_USE plm_status plm__searcher_begin(plm_searcher *searcher, const plm_pattern *pattern,

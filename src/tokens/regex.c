@@ -10,12 +10,12 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "tokens/unicode.h"
+
 enum {
     EXPRESSION_MAX = 64 * 1024, /* bytes, before and after it is written anew */
-    /* Steps back in one match: so many, and a few for each byte of the text, as a run of blanks is
-     * given back one by one. The reference stops at ten million. */
-    STEPS_LEAST = 10 * 1000 * 1000,
-    STEPS_A_BYTE = 8,
+    STEPS_FREE = 1000,          /* of a match: almost every match takes fewer */
+    STEPS_FACTOR = 4,           /* one that takes more is tried again with so many times as many */
     MACHINE_STACK_LEAST = 32 * 1024, /* of compiled expressions, in bytes */
     MACHINE_STACK_MOST = 4 * 1024 * 1024,
     HEAP_MOST_KIB = 64 * 1024 /* of the interpreter, which takes over beyond that stack */
@@ -149,24 +149,72 @@ static plm_status tell_limit(int error)
     PCRE2_UCHAR words[160] = "";
     pcre2_get_error_message(error, words, sizeof words);
     return plm_fail(PLM_ERROR_UNSUPPORTED,
-                    "wanted the pre-tokenizer's regular expression to match in bounded time, found "
+                    "wanted the tokenizer's regular expression to match in bounded time, found "
                     "that it goes back without end over this text (%s); split the text, or take "
                     "another tokenizer",
                     (const char *)words);
 }
 
-plm_status plm__regex_search(const plm_regex *regex, plm_regex_searcher *searcher, const char *text,
-                             int64_t count, int64_t from, plm_span *match, bool *found)
+static const uint32_t plainly = PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT;
+
+/* The first match from `from` on, where no place takes more than the free steps. */
+static int try_ahead(const plm_regex *regex, plm_regex_searcher *s, const char *text, int64_t count,
+                     int64_t from)
 {
-    uint64_t steps = STEPS_LEAST + (uint64_t)count * STEPS_A_BYTE;
-    pcre2_set_match_limit(searcher->context, steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps);
     int result = PCRE2_ERROR_JIT_STACKLIMIT;
+    pcre2_set_match_limit(s->context, STEPS_FREE);
     if (regex->is_compiled)
         result = pcre2_jit_match(regex->code, (PCRE2_SPTR)text, (PCRE2_SIZE)count, (PCRE2_SIZE)from,
-                                 0, searcher->data, searcher->context);
+                                 0, s->data, s->context);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT)
         result = pcre2_match(regex->code, (PCRE2_SPTR)text, (PCRE2_SIZE)count, (PCRE2_SIZE)from,
-                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, searcher->data, searcher->context);
+                             plainly, s->data, s->context);
+    return result;
+}
+
+/* A match at this place; what it takes beyond the free steps is charged. */
+static int try_here(const plm_regex *regex, plm_regex_searcher *s, const char *text, int64_t count,
+                    int64_t at, int64_t *steps_left)
+{
+    for (int64_t steps = STEPS_FREE;; steps *= STEPS_FACTOR) {
+        if (steps > STEPS_FREE)
+            *steps_left -= steps;
+        pcre2_set_match_limit(s->context, steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps);
+        int result = pcre2_match(regex->code, (PCRE2_SPTR)text, (PCRE2_SIZE)count, (PCRE2_SIZE)at,
+                                 plainly | PCRE2_ANCHORED, s->data, s->context);
+        if (result != PCRE2_ERROR_MATCHLIMIT || *steps_left <= 0)
+            return result;
+    }
+}
+
+/* From `at` on to the place that took too many steps: *at is behind it when there is no match. */
+static int try_costly(const plm_regex *regex, plm_regex_searcher *s, const char *text,
+                      int64_t count, int64_t *at, int64_t *steps_left)
+{
+    int64_t before = *steps_left;
+    int result = PCRE2_ERROR_NOMATCH;
+    while (*at <= count && result == PCRE2_ERROR_NOMATCH && *steps_left == before) {
+        result = try_here(regex, s, text, count, *at, steps_left);
+        *at += *at < count ? plm__unicode_length(text[*at]) : 1;
+    }
+    return result;
+}
+
+/*
+ * PCRE2 does not say how many steps a match took. So a place is given few, which cost nothing, and
+ * one that wants more is charged with what it is given: the sum over a text is bounded, whatever
+ * the expression.
+ */
+plm_status plm__regex_search(const plm_regex *regex, plm_regex_searcher *searcher, const char *text,
+                             int64_t count, int64_t from, int64_t *steps_left, plm_span *match,
+                             bool *found)
+{
+    int result = try_ahead(regex, searcher, text, count, from);
+    for (int64_t at = from; result == PCRE2_ERROR_MATCHLIMIT && *steps_left > 0;) {
+        result = try_costly(regex, searcher, text, count, &at, steps_left);
+        if (result == PCRE2_ERROR_NOMATCH && at <= count)
+            result = try_ahead(regex, searcher, text, count, at);
+    }
     *found = false;
     if (result == PCRE2_ERROR_NOMATCH)
         return PLM_OK;

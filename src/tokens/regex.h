@@ -15,10 +15,11 @@ void plm__regex_destroy(plm_regex *regex);
 PLM_MUST_USE plm_status plm__regex_searcher_create(plm_regex_searcher **searcher);
 void plm__regex_searcher_destroy(plm_regex_searcher *searcher);
 
-/* the first match from `from` on; see plm__searcher_next. */
+/* The first match from `from` on; see plm__searcher_next. What a place takes beyond a few steps is
+ * taken from *steps_left. */
 PLM_MUST_USE plm_status plm__regex_search(const plm_regex *regex, plm_regex_searcher *searcher,
                                           const char *text, int64_t count, int64_t from,
-                                          plm_span *match, bool *found);
+                                          int64_t *steps_left, plm_span *match, bool *found);
 
 /* An expression in PCRE2's words, appended to `words`; regex_words.c. */
 PLM_MUST_USE plm_status plm__regex_words(const char *what, const char *expression, int64_t count,

@@ -8,7 +8,7 @@
  *     \p{Name} of a script: the script alone, not the characters that others share with it
  *     \p{^Name}, \uHHHH: \P{Name}, \x{HHHH}
  *     (?m: where . matches a line's end: (?s:
- *     [a[bc]]: a class in a class; [a&&[^b]]: (?:(?=[^b])[a])
+ *     [a[bc]]: a class in a class; [a&&[^b]]: (?:(?=[a])[^b])
  */
 #include "tokens/regex.h"
 
@@ -226,6 +226,26 @@ static plm_status class_set(reader *r, const char *end)
     return PLM_OK;
 }
 
+/* The sets up to `end`: each but the last is looked ahead for. */
+static plm_status joined_sets(reader *r, const char *end)
+{
+    add(r, "(?:");
+    for (int sets = 0;; sets++) {
+        const char *and = next_and(r->at, end);
+        if (sets == SETS_MAX)
+            return cannot(r, "too many classes joined by &&");
+        if (and == end)
+            break;
+        add(r, "(?=");
+        PLM_TRY(class_set(r, and));
+        add(r, ")");
+        r->at = and+2;
+    }
+    PLM_TRY(class_set(r, end));
+    add(r, ")");
+    return PLM_OK;
+}
+
 /* Behind an opening bracket. */
 static plm_status class_words(reader *r)
 {
@@ -234,28 +254,16 @@ static plm_status class_words(reader *r)
         return cannot(r, "a class without its closing bracket");
     const char *end = close - 1;
     bool is_opposite = r->at < end && *r->at == '^';
-    if (next_and(r->at, end) == end) {
-        r->at += is_opposite;
+    bool is_joined = next_and(r->at, end) != end;
+    r->at += is_opposite;
+    if (!is_joined) {
         add(r, is_opposite ? "[^" : "[");
         PLM_TRY(class_members(r, end, 0));
         add(r, "]");
-    } else if (is_opposite) {
-        return cannot(r, "the opposite of classes joined by &&");
     } else {
-        add(r, "(?:");
-        for (int sets = 0;; sets++) {
-            const char *and = next_and(r->at, end);
-            if (sets == SETS_MAX)
-                return cannot(r, "too many classes joined by &&");
-            if (and == end)
-                break;
-            add(r, "(?=");
-            PLM_TRY(class_set(r, and));
-            add(r, ")");
-            r->at = and+2;
-        }
-        PLM_TRY(class_set(r, end));
-        add(r, ")");
+        add(r, is_opposite ? "(?:(?!" : "");
+        PLM_TRY(joined_sets(r, end));
+        add(r, is_opposite ? ")(?s:.))" : "");
     }
     r->at = close;
     return PLM_OK;

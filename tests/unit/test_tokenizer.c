@@ -371,6 +371,24 @@ static void an_expression_that_goes_back_without_end_is_one_error(void **state)
     plm_tokenizer_destroy(tokenizer);
 }
 
+/* Each start takes some thousands of steps and does not fail: their sum is what is bounded. */
+static void the_steps_of_a_whole_text_are_bounded(void **state)
+{
+    (void)state;
+    enum { GROUP = 22, GROUPS = 3000 };
+    plm_tokenizer *tokenizer = read_text(SPLIT("(a+)+$"));
+    char *text = malloc(GROUP * GROUPS);
+    plm_encoding encoding = {0};
+    for (int i = 0; i < GROUP * GROUPS; i++)
+        text[i] = i % GROUP == GROUP - 1 ? 'b' : 'a';
+    assert_int_equal(plm_tokenizer_encode(tokenizer, text, GROUP * GROUPS, 0, &encoding),
+                     PLM_ERROR_UNSUPPORTED);
+    assert_ok(plm_tokenizer_encode(tokenizer, text, GROUP / 2, 0, &encoding));
+    plm_encoding_fini(&encoding);
+    free(text);
+    plm_tokenizer_destroy(tokenizer);
+}
+
 enum { LONG_WORD = 10 * 1000 * 1000 / (1 + 19 * SANITIZED) };
 
 static void check_long_word(const char *name, char letter, int64_t least, int64_t most)
@@ -393,6 +411,8 @@ static void a_word_of_ten_megabytes_takes_seconds(void **state)
     check_long_word("mistral", 'x', LONG_WORD / 2, LONG_WORD + 1);
     check_long_word("unigram", 'x', LONG_WORD / 2, LONG_WORD + 1);
     check_long_word("gpt2", ' ', LONG_WORD / 8, LONG_WORD);
+    check_long_word("llama", ' ', LONG_WORD / 8, LONG_WORD); /* given back one by one */
+    check_long_word("gpt4", '-', LONG_WORD / 8, LONG_WORD);
     check_long_word("bert", 'x', 1, 1);
 }
 
@@ -535,6 +555,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_cut_anywhere_is_refused),
         cmocka_unit_test(sequences_in_sequences_end_somewhere),
         cmocka_unit_test(an_expression_that_goes_back_without_end_is_one_error),
+        cmocka_unit_test(the_steps_of_a_whole_text_are_bounded),
         cmocka_unit_test(a_word_of_ten_megabytes_takes_seconds),
         cmocka_unit_test(marks_without_end_are_ordered_in_bounded_time),
         cmocka_unit_test(a_replacement_that_makes_too_much_is_refused),
