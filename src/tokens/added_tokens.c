@@ -174,6 +174,8 @@ static plm_span with_blanks(const plm_added_token *token, const char *text, int6
 {
     int length;
     int64_t before;
+    if (token->strips_left && span.start < from)
+        span.start = from;
     while (token->strips_left && span.start > from &&
            plm__unicode_is_space(plm__unicode_before(text, span.start, &before)))
         span.start = before;
@@ -183,38 +185,42 @@ static plm_span with_blanks(const plm_added_token *token, const char *text, int6
     return span;
 }
 
-/* The next token from `from` on. */
+/* The next token. */
 static plm_stretch find(const plm_added_tokens *added, const plm_trie *trie, const char *text,
-                        int64_t count, int64_t from)
+                        int64_t count, plm_added_walk *walk)
 {
     int64_t end;
-    for (int64_t at = from; at < count && trie->nodes.count > 0; at++) {
+    for (int64_t at = walk->searched; at < count && trie->nodes.count > 0; at++) {
         if (trie->root[(uint8_t)text[at]] == 0)
             continue;
         const plm_added_token *token = token_at(added, trie, text, count, at, &end);
         if (!token)
             continue;
         plm_span span = {at, end};
+        walk->searched = end;
         if (!token->is_word || is_alone(text, count, span))
-            return (plm_stretch){with_blanks(token, text, count, from, span), token};
+            return (plm_stretch){with_blanks(token, text, count, walk->from, span), token};
         at = end - 1; /* passed over whole */
     }
+    walk->searched = count;
     return (plm_stretch){{count, count}, NULL};
 }
 
-plm_stretch plm__added_tokens_next(const plm_added_tokens *added, bool is_normalized,
-                                   const char *text, int64_t count, int64_t *from,
-                                   plm_stretch *pending)
+bool plm__added_tokens_next(const plm_added_tokens *added, bool is_normalized, const char *text,
+                            int64_t count, plm_added_walk *walk, plm_stretch *stretch)
 {
     const plm_trie *trie = is_normalized ? &added->normalized : &added->raw;
-    plm_stretch next = *pending;
-    pending->token = NULL;
+    plm_stretch next = walk->pending;
+    walk->pending.token = NULL;
     if (!next.token)
-        next = find(added, trie, text, count, *from);
-    if (next.span.start > *from) {
-        *pending = next;
-        next = (plm_stretch){{*from, next.span.start}, NULL};
+        next = find(added, trie, text, count, walk);
+    if (!next.token && walk->from >= count)
+        return false;
+    if (next.span.start > walk->from) {
+        walk->pending = next;
+        next = (plm_stretch){{walk->from, next.span.start}, NULL};
     }
-    *from = next.span.end;
-    return next;
+    walk->from = next.span.end;
+    *stretch = next;
+    return true;
 }

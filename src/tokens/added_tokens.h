@@ -45,12 +45,16 @@ typedef struct plm_stretch {
     const plm_added_token *token; /* NULL: none */
 } plm_stretch;
 
-/*
- * The stretch that begins at *from, which is below `count`; *from becomes its end, and what follows
- * it is kept in *pending, whose token is NULL at first.
- */
-plm_stretch plm__added_tokens_next(const plm_added_tokens *added, bool is_normalized,
-                                   const char *text, int64_t count, int64_t *from,
-                                   plm_stretch *pending);
+/* A way through a text; zeroed at first. */
+typedef struct plm_added_walk {
+    int64_t from;        /* what has no stretch yet begins here */
+    int64_t searched;    /* tokens are looked for from here on: blanks that one took along may begin
+                            the next, as in the reference */
+    plm_stretch pending; /* a token that was found behind the last stretch */
+} plm_added_walk;
+
+/* *stretch becomes the next stretch of a text; false at its end. */
+bool plm__added_tokens_next(const plm_added_tokens *added, bool is_normalized, const char *text,
+                            int64_t count, plm_added_walk *walk, plm_stretch *stretch);
 
 #endif

@@ -167,31 +167,29 @@ static plm_status encode_raw(output *o, plm_span span)
 {
     plm_encoder *e = o->encoder;
     plm_passage *passage = &e->passages[0], *spare = &e->passages[1];
-    plm_stretch pending = {{0, 0}, NULL};
+    plm_added_walk walk = {0};
+    plm_stretch stretch;
     plm__passage_borrow(passage, o->text + span.start, span.end - span.start, span.start);
     PLM_TRY(plm__normalizer_apply(&o->tokenizer->normalizer, &e->searcher, e->words.keeps_sources,
                                   e->words.limit, &passage, &spare));
-    for (int64_t from = 0; from < passage->count;) {
-        plm_stretch stretch = plm__added_tokens_next(&o->tokenizer->added, true, passage->bytes,
-                                                     passage->count, &from, &pending);
+    while (plm__added_tokens_next(&o->tokenizer->added, true, passage->bytes, passage->count, &walk,
+                                  &stretch))
         PLM_TRY(stretch.token ? push_added(o, passage, stretch)
                               : encode_stretch(o, passage, stretch.span));
-    }
     return PLM_OK;
 }
 
 static plm_status encode_text(output *o, unsigned wanted)
 {
-    plm_stretch pending = {{0, 0}, NULL};
+    plm_added_walk walk = {0};
+    plm_stretch stretch;
     plm_passage whole = {0};
     plm__passage_borrow(&whole, o->text, o->text_count, 0);
     if (wanted & PLM_ENCODE_SPECIAL)
         PLM_TRY(push_special(o, &o->tokenizer->post_processor.before));
-    for (int64_t from = 0; from < o->text_count;) {
-        plm_stretch stretch = plm__added_tokens_next(&o->tokenizer->added, false, o->text,
-                                                     o->text_count, &from, &pending);
+    while (plm__added_tokens_next(&o->tokenizer->added, false, o->text, o->text_count, &walk,
+                                  &stretch))
         PLM_TRY(stretch.token ? push_added(o, &whole, stretch) : encode_raw(o, stretch.span));
-    }
     if (wanted & PLM_ENCODE_SPECIAL)
         PLM_TRY(push_special(o, &o->tokenizer->post_processor.behind));
     return PLM_OK;

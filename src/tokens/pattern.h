@@ -39,7 +39,7 @@ void plm__pattern_fini(plm_pattern *pattern);
 
 /* Steps back that expressions may take in all over one text, beyond a few at each place: so many,
  * and so many for each byte, as a run of blanks is given back one by one. */
-enum { PLM_SEARCH_STEPS_LEAST = 20 * 1000 * 1000, PLM_SEARCH_STEPS_A_BYTE = 256 };
+enum { PLM_SEARCH_STEPS_LEAST = 2 * 1000 * 1000, PLM_SEARCH_STEPS_A_BYTE = 256 };
 
 /* What a thread searches with; zeroed at first. */
 typedef struct plm_searcher {

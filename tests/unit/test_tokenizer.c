@@ -185,6 +185,95 @@ static void offsets_go_back_through_normalizers_to_the_text(void **state)
     plm_tokenizer_destroy(tokenizer);
 }
 
+/* utf8proc would join U+11A7 to the syllable before, and lose it. */
+static void a_hangul_tail_that_is_none_stays(void **state)
+{
+    (void)state;
+    plm_tokenizer *tokenizer = open_named("qwen2");
+    plm_encoding encoding = {0};
+    assert_ok(plm_tokenizer_encode(tokenizer, "\xea\xb7\x9c\xe1\x86\xa7", 6, 0, &encoding));
+    assert_int_equal(encoding.count, 6);
+    plm_encoding_fini(&encoding);
+    plm_tokenizer_destroy(tokenizer);
+}
+
+/* The ids of a text are `wanted`, as many as `count`. */
+static void assert_ids(const char *json, const char *text, const int32_t *wanted, int64_t count)
+{
+    plm_tokenizer *tokenizer = read_text(json);
+    plm_encoding encoding = {0};
+    assert_ok(plm_tokenizer_encode(tokenizer, text, strlen(text), 0, &encoding));
+    assert_int_equal(encoding.count, count);
+    for (int64_t i = 0; i < count; i++)
+        assert_int_equal(encoding.ids[i], wanted[i]);
+    plm_encoding_fini(&encoding);
+    plm_tokenizer_destroy(tokenizer);
+}
+
+#define ADDED(id, content, more)                                                                   \
+    "{\"id\":" id ",\"content\":\"" content "\",\"normalized\":false," more "}"
+#define LETTERS                                                                                    \
+    "],\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,\" \":2,\"-\":3}}}"
+
+static void blanks_that_a_token_took_along_may_begin_the_next(void **state)
+{
+    (void)state;
+    static const int32_t wanted[] = {0, 4, 5, 1};
+    assert_ids("{\"added_tokens\":[" ADDED("4", "<x>", "\"rstrip\":true") "," ADDED(
+                   "5", "  ", "\"special\":true") LETTERS,
+               "a<x>  b", wanted, 4);
+    assert_ids("{\"added_tokens\":[" ADDED("4", "<x>", "\"rstrip\":true") "," ADDED(
+                   "5", "  ", "\"special\":true") LETTERS,
+               "a<x>  ", wanted, 3); /* at the end too */
+}
+
+static void a_token_that_is_no_word_by_itself_is_passed_over_whole(void **state)
+{
+    (void)state;
+    static const int32_t wanted[] = {1, 0, 3, 0, 3, 0, 2, 4, 2};
+    assert_ids("{\"added_tokens\":[" ADDED("4", "a-a", "\"single_word\":true") LETTERS,
+               "ba-a-a a-a ", wanted, 9);
+}
+
+static void characters_newer_than_pcre2_are_what_the_reference_takes_them_for(void **state)
+{
+    (void)state;
+    static const int32_t unknown[] = {0, 0};
+#define REMOVES(pattern)                                                                           \
+    "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Removed\",\"pattern\":{\"Regex\":"      \
+    "\"" pattern                                                                                   \
+    "\"}},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"u\":0}}}"
+    assert_ids(REMOVES("\\\\p{Han}"), "\xf0\xb2\x8e\xaf", unknown, 0);  /* U+323AF, Unicode 15 */
+    assert_ids(REMOVES("\\\\p{L}"), "-\xf0\x90\xb5\x8a-", unknown, 2);  /* U+10D4A, Unicode 16 */
+    assert_ids(REMOVES("\\\\p{Lu}"), "-\xe1\xb2\x89-", unknown, 2);     /* U+1C89 */
+    assert_ids(REMOVES("\\\\p{Mn}"), "-\xe0\xa2\x97-", unknown, 2);     /* U+0897 */
+    assert_ids(REMOVES("\\\\p{Nd}"), "-\xf0\x96\x84\xb0-", unknown, 2); /* U+16130 */
+}
+
+static void an_unknown_character_costs_ten_more_than_the_worst_token(void **state)
+{
+    (void)state;
+    static const int32_t wanted[] = {1}, other[] = {0, 2};
+#define SCORES(score)                                                                              \
+    "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"u\",0],[\"xy\",-12],["            \
+    "\"y\"," score "]]}}"
+    assert_ids(SCORES("9.9"), "xy", wanted, 1); /* -12 - 10 + 9.9 < -12 */
+    assert_ids(SCORES("10.1"), "xy", other, 2);
+}
+
+static void unknown_characters_are_one_token_in_a_long_word_too(void **state)
+{
+    (void)state;
+    static const int32_t wanted[] = {1, 0, 1};
+    char text[256] = "a";
+    for (int i = 0; i < 40; i++)
+        strcat(text, i % 2 ? "\xc3\xa9" : "\xc3\xa8");
+    strcat(text, "a");
+    assert_ids("{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"merges\":[],"
+               "\"vocab\":{\"u\":0,\"a\":1}}}",
+               text, wanted, 3);
+}
+
 /* What a tokenizer knows. */
 
 static void a_tokenizer_knows_its_tokens(void **state)
@@ -416,6 +505,23 @@ static void a_word_of_ten_megabytes_takes_seconds(void **state)
     check_long_word("bert", 'x', 1, 1);
 }
 
+/* A step for each letter: more in all than a short text is allowed. */
+static void a_long_text_may_take_more_steps(void **state)
+{
+    (void)state;
+    enum { RUN = 100 * 1000, RUNS = 10 };
+    plm_tokenizer *tokenizer = read_text(SPLIT("(?:a|b)+"));
+    char *text = malloc(RUN * RUNS);
+    plm_encoding encoding = {0};
+    for (int i = 0; i < RUN * RUNS; i++)
+        text[i] = i % RUN == 0 ? '-' : 'b';
+    assert_ok(plm_tokenizer_encode(tokenizer, text, RUN * RUNS, 0, &encoding));
+    assert_int_equal(encoding.count, RUN * RUNS - RUNS);
+    plm_encoding_fini(&encoding);
+    free(text);
+    plm_tokenizer_destroy(tokenizer);
+}
+
 static void marks_without_end_are_ordered_in_bounded_time(void **state)
 {
     (void)state;
@@ -546,6 +652,12 @@ int main(void)
         cmocka_unit_test(ids_pieces_and_decoded_texts_are_those_of_the_reference),
         cmocka_unit_test(offsets_are_the_bytes_of_whole_characters),
         cmocka_unit_test(offsets_go_back_through_normalizers_to_the_text),
+        cmocka_unit_test(a_hangul_tail_that_is_none_stays),
+        cmocka_unit_test(blanks_that_a_token_took_along_may_begin_the_next),
+        cmocka_unit_test(a_token_that_is_no_word_by_itself_is_passed_over_whole),
+        cmocka_unit_test(characters_newer_than_pcre2_are_what_the_reference_takes_them_for),
+        cmocka_unit_test(an_unknown_character_costs_ten_more_than_the_worst_token),
+        cmocka_unit_test(unknown_characters_are_one_token_in_a_long_word_too),
         cmocka_unit_test(a_tokenizer_knows_its_tokens),
         cmocka_unit_test(ids_need_not_be_dense),
         cmocka_unit_test(bytes_that_are_no_text_decode_to_the_replacement_character),
@@ -557,6 +669,7 @@ int main(void)
         cmocka_unit_test(an_expression_that_goes_back_without_end_is_one_error),
         cmocka_unit_test(the_steps_of_a_whole_text_are_bounded),
         cmocka_unit_test(a_word_of_ten_megabytes_takes_seconds),
+        cmocka_unit_test(a_long_text_may_take_more_steps),
         cmocka_unit_test(marks_without_end_are_ordered_in_bounded_time),
         cmocka_unit_test(a_replacement_that_makes_too_much_is_refused),
         cmocka_unit_test(threads_share_a_tokenizer),
