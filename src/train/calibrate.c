@@ -135,10 +135,14 @@ static double launch_of(const trial *t, double wait)
     return launches > 0 && rest > 0 ? rest / (double)launches : 0;
 }
 
-/* The least of all trials: what else a step has in it is no launch. */
-static double launch_seconds(const trial trials[RUN_COUNT], double wait)
+/* The least of all trials: what else a step has in it is no launch. It is a small difference of
+ * large numbers, so where a profile that travels with the library has the GPU's, that is taken. */
+static double launch_seconds(const trial trials[RUN_COUNT], const plm_device *device, double wait)
 {
+    plm_device_profile known;
     double least = wait;
+    if (plm_device_profile_known(device, &known))
+        return known.launch_seconds;
     for (int i = 0; i < RUN_COUNT; i++)
         least = fmin(least, launch_of(&trials[i], wait));
     return fmax(least, LAUNCH_SECONDS_MIN);
@@ -193,7 +197,7 @@ static plm_status measure(trial trials[RUN_COUNT], plm_device *device, double se
     for (int i = 0; i < RUN_COUNT; i++)
         take_shares(&trials[i], profile, wait, &sums);
     if (is_gpu(device))
-        profile->launch_seconds = launch_seconds(trials, wait);
+        profile->launch_seconds = launch_seconds(trials, device, wait);
     take_efficiencies(&sums, profile);
     return PLM_OK;
 }
