@@ -115,6 +115,11 @@ static void settle_budget(const cli_choices *choices, cli_request *request)
     }
 }
 
+void cli_request_close(cli_request *request)
+{
+    plm_device_destroy(request->device);
+}
+
 plm_status cli_request_open(const cli_choices *choices, const char *model, cli_request *request)
 {
     request->device = NULL;
@@ -123,8 +128,10 @@ plm_status cli_request_open(const cli_choices *choices, const char *model, cli_r
         status = plm_model_parse(model, &request->model);
     if (status == PLM_OK)
         status = choices->target ? open_target(choices, request) : open_here(choices, request);
-    if (status != PLM_OK)
+    if (status != PLM_OK) {
+        cli_request_close(request);
         return status;
+    }
     settle_budget(choices, request);
     if (request->strategy.precision == PLM_PRECISION_AUTO)
         request->strategy.precision = plm_device_precision(request->device);
@@ -138,9 +145,4 @@ plm_status cli_request_open(const cli_choices *choices, const char *model, cli_r
                   .generates = !plm_model_is_masked(&request->model),
                   .optimizer = (plm_optimizer)choices->optimizer};
     return PLM_OK;
-}
-
-void cli_request_close(cli_request *request)
-{
-    plm_device_destroy(request->device);
 }
