@@ -76,6 +76,16 @@ if(NOT PLM_SANITIZED) # a real driver wants the addresses that the address sanit
     set_tests_properties(test_cuda PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
+# What cuDNN's attention wants on GPUs that are described to it: no GPU is needed, only the library.
+add_executable(test_attention_plans tests/gpu/test_attention_plans.c
+    src/device/cuda/cuda_attention_graph.c src/phantom/cudnn_device.c)
+target_include_directories(test_attention_plans PRIVATE src tests)
+target_include_directories(test_attention_plans SYSTEM PRIVATE ${PLM_CUDA_ROOT}/include)
+target_compile_definitions(test_attention_plans PRIVATE PLM_CUDA_ROOT="${PLM_CUDA_ROOT}")
+target_link_libraries(test_attention_plans PRIVATE plm_flags plm PkgConfig::CMOCKA ${CMAKE_DL_LIBS} m)
+add_test(NAME test_attention_plans COMMAND test_attention_plans)
+set_tests_properties(test_attention_plans PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+
 # The module on the stand-in: one library with the names of four of NVIDIA's, each call of which can
 # be made to fail (tests/phantom/faults.h).
 if(NOT TARGET plm_phantom)

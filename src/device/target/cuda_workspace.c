@@ -7,7 +7,6 @@
 #define PRODUCT_BYTES ((size_t)32 << 20) /* what cuBLASLt's kernels for Hopper ask for at most */
 
 enum {
-    GRAPH_BYTES = 256,  /* that cuDNN's attention takes besides its sums, as measured */
     PARTIAL_ROWS = 32,  /* rows at least that a block of threads adds up by itself */
     PARTIALS_MAX = 512, /* such blocks at most: four on each of 128 multiprocessors */
     SORT_WORDS = 4      /* an id and its place, each of them twice: from here to there and back */
@@ -50,21 +49,30 @@ static plm_status plm__cuda_workspace_product(const plm_launch *launch, size_t *
 static plm_status plm__cuda_workspace_attention(const plm_launch *launch, size_t *bytes)
 {
     (void)launch;
-    *bytes = GRAPH_BYTES;
+    *bytes = PLM_CUDA_GRAPH_BYTES;
     return PLM_OK;
 }
 
-/* Many blocks add to the gradient of a query: it is summed in fp32, [B,H,T,D], and rounded at the
- * end; beside it the sum of each row of dout out, [B,H,T] fp32. */
+plm_status plm__cuda_attention_sums(int64_t heads, int64_t length, int64_t size, size_t *bytes)
+{
+    size_t rows;
+    PLM_TRY(plm__round_up_bytes((size_t)length, PLM_CUDA_SUMS_MULTIPLE, &rows));
+    PLM_TRY(plm__mul_bytes(rows, (size_t)heads * sizeof(float), &rows));
+    return plm__mul_bytes(rows, (size_t)size, bytes);
+}
+
+/* Many blocks add to the gradient of a query: it is summed in fp32 and rounded at the end; beside
+ * it the sum of each row of dout out, [B,H,T] fp32, and what cuDNN takes. */
 static plm_status plm__cuda_workspace_attention_grad(const plm_launch *launch, size_t *bytes)
 {
-    size_t queries, rows;
-    int64_t row_count = launch->in[1].shape[0] * launch->in[1].shape[1] * launch->attr.heads;
-    int64_t head_size = plm__head_size(&launch->attr, width_of(&launch->in[1]));
-    PLM_TRY(plm__mul_bytes((size_t)row_count, sizeof(float), &rows));
-    PLM_TRY(plm__mul_bytes(rows, (size_t)head_size, &queries));
-    PLM_TRY(plm__add_bytes(queries, rows, &queries));
-    return plm__add_bytes(queries, GRAPH_BYTES, bytes);
+    size_t sums, rows;
+    const plm_operand *qkv = &launch->in[1];
+    int64_t heads = qkv->shape[0] * launch->attr.heads;
+    PLM_TRY(plm__cuda_attention_sums(heads, qkv->shape[1],
+                                     plm__head_size(&launch->attr, width_of(qkv)), &sums));
+    PLM_TRY(plm__mul_bytes((size_t)(heads * qkv->shape[1]), sizeof(float), &rows));
+    PLM_TRY(plm__add_bytes(sums, rows, &sums));
+    return plm__add_bytes(sums, PLM_CUDA_GRAPH_BYTES, bytes);
 }
 
 int32_t plm__cuda_row_parts(int64_t rows)
