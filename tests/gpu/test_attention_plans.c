@@ -17,13 +17,6 @@
 enum { SKIPPED = 77, LEAST_VERSION = 91000, AMPERE = 80, HOPPER = 90, DRIVER = 13000 };
 enum { OWN_SUMS_BYTES = 128 }; /* that cuDNN takes beside sums of its own */
 
-/* Asked by the leak sanitizer: cuDNN keeps some memory for good. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libcudnn";
-}
-
 static const int64_t lengths[] = {1,   2,   7,    8,    9,    63,   64,   65,    127,
                                   128, 129, 1000, 1023, 1024, 1025, 4096, 32767, 32768};
 static const int64_t sizes[] = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128};
@@ -35,7 +28,7 @@ enum { WAYS = 4 }; /* causal or not, forward and backward */
 
 /* Of the shapes every so many are asked for, on each GPU others. A prime that divides no count
  * above comes by every length, size and way. */
-static int64_t stride = SANITIZED ? 997 : 251;
+static int64_t stride = 251;
 
 static int64_t shape_count(void)
 {
