@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -174,4 +175,24 @@ plm_status plm__json_read_small(const char *what, const void *bytes, size_t byte
                 "%s: wanted at most %d bytes of JSON, found %zu", what, PLM_JSON_SMALL_MAX,
                 byte_count);
     return plm__json_read(what, bytes, byte_count, root);
+}
+
+void plm__json_describe(const json_t *value, char text[PLM_JSON_DESCRIPTION_TEXT])
+{
+    static const char *const kinds[] = {"an object", "an array", "a text", "a whole number",
+                                        "a number",  "true",     "false",  "null"};
+    enum { ROOM = PLM_JSON_DESCRIPTION_TEXT };
+    if (!value)
+        snprintf(text, ROOM, "nothing");
+    else if (json_is_string(value) && json_string_length(value) <= 40)
+        snprintf(text, ROOM, "'%s'", json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(text, ROOM, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        plm__print(text, ROOM, "%.9g", json_real_value(value));
+    else
+        snprintf(text, ROOM, "%s", kinds[json_typeof(value)]);
+    for (char *at = text; *at; at++) /* messages are one line */
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = ' ';
 }

@@ -67,6 +67,11 @@ PLM_MUST_USE plm_status plm__json_read(const char *what, const void *bytes, size
 PLM_MUST_USE plm_status plm__json_read_small(const char *what, const void *bytes, size_t byte_count,
                                              json_t **root);
 
+/* What a value is, for a message of one line: numbers and texts of at most 40 bytes stand as they
+ * are, of others their kind. NULL is "nothing". */
+enum { PLM_JSON_DESCRIPTION_TEXT = 64 };
+void plm__json_describe(const json_t *value, char text[PLM_JSON_DESCRIPTION_TEXT]);
+
 /*
  * For tests: lets jansson allocate from the host allocator, so that its blocks are counted and made
  * to fail like others. Before anything else in the process has used jansson, and for good.

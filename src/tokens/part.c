@@ -2,30 +2,10 @@
 /* Typed fields of JSON objects. */
 #include "tokens/part.h"
 
-#include <string.h>
-
-/* What a value is, for a message: a short text stands as it is. */
-static void describe(const json_t *value, char *text, size_t room)
-{
-    static const char *const kinds[] = {"an object", "an array", "a text", "a whole number",
-                                        "a number",  "true",     "false",  "null"};
-    if (!value)
-        snprintf(text, room, "nothing");
-    else if (json_is_string(value) && json_string_length(value) <= 40)
-        snprintf(text, room, "'%s'", json_string_value(value));
-    else if (json_is_integer(value))
-        snprintf(text, room, "%lld", (long long)json_integer_value(value));
-    else
-        snprintf(text, room, "%s", kinds[json_typeof(value)]);
-}
-
 void plm__part_tell(const plm_part *part, const char *key, const char *wanted, const json_t *found)
 {
-    char text[64];
-    describe(found, text, sizeof text);
-    for (char *at = text; *at; at++) /* messages are one line */
-        if ((unsigned char)*at < ' ')
-            *at = ' ';
+    char text[PLM_JSON_DESCRIPTION_TEXT];
+    plm__json_describe(found, text);
     (void)plm_fail(PLM_ERROR_FORMAT, "%s: wanted %s for %s%s%s, found %s", part->file, wanted,
                    part->where, key ? "." : "", key ? key : "", text);
 }
