@@ -9,8 +9,9 @@
 
 /* In the order in which a newcomer meets them; ended by a row without a name. */
 static const cli_command commands[] = {
+    {"bill", "where memory goes when a model is trained or served, before it runs", cmd_bill,
+     false},
 #if PLM_ENGINE
-    {"bill", "where the memory of a training step goes, before it runs", cmd_bill, false},
     {"plan", "the fastest way to train within a budget, and what was turned down", cmd_plan, false},
     {"train", "plan for a budget, then train inside it", cmd_train, true},
     {"profile", "one measured step: time and memory of each operation", cmd_profile, true},

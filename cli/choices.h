@@ -104,6 +104,7 @@ typedef struct cli_choices {
 
 /* Those that differ: in a word, or in what holds where nothing is said. */
 #define CLI_BATCH(help)       CLI_ROW(batch, "batch", COUNT, "N", "8", NULL, help)
+#define CLI_BATCH_OPEN(help)  CLI_ROW(batch, "batch", COUNT, "N", NULL, NULL, help)
 #define CLI_SEQUENCE(help)    CLI_ROW(sequence, "seq", COUNT, "N", NULL, NULL, help)
 #define CLI_MICRO_BATCH(help) CLI_ROW(micro_batch, "micro-batch", COUNT, "N", NULL, NULL, help)
 #define CLI_RECOMPUTE(fallback, help)                                                              \
@@ -133,6 +134,8 @@ typedef struct cli_choices {
         "all), or a profile of one's own, ./my.json; goes before --profile; default: this "        \
         "machine")
 #define CLI_JSON(help) CLI_ROW(json, "json", FLAG, NULL, NULL, NULL, help)
+
+enum { CLI_BATCH_DEFAULT = 8 };
 
 /* Words that several of them share. */
 #define CLI_MODEL_HELP                                                                             \

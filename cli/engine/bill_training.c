@@ -1,57 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* plimsoll bill: where the memory of a training step goes, told from a plan that is not run. */
+/* plimsoll bill of a training step of our own: where its memory goes, told from a plan that is not
+ * run. */
 #include <stdio.h>
 
-#include "choices.h"
+#include "bill.h"
 #include "plimsoll/export.h"
 #include "plimsoll/plan_report.h"
 #include "plimsoll/size.h"
 #include "plimsoll/tape.h"
-
-typedef struct bill_settings {
-    cli_choices choices;
-    int64_t rows;
-    const char *report; /* file of the page, NULL: none */
-    const char *trace;  /* file of the trace, NULL: none */
-} bill_settings;
-CLI_CHOICES_COME_FIRST(bill_settings);
-
-static const plm_option options[] = {
-    CLI_BATCH(CLI_BATCH_HELP),
-    CLI_MICRO_BATCH(CLI_MICRO_HELP "the batch, or the most that fit the budget"),
-    CLI_SEQUENCE(CLI_SEQUENCE_HELP),
-    CLI_OPTIMIZER(CLI_OPTIMIZER_HELP),
-    CLI_STRATEGY_ROWS,
-    CLI_RECOMPUTE("auto", CLI_RUNGS_HELP "none, or what the budget asks for"),
-    CLI_HEAD_CHUNKS(NULL, CLI_CHUNKS_HELP "; default: 1, or what the budget asks for"),
-    CLI_MLP_CHUNKS(NULL, CLI_MLP_CHUNKS_HELP "; default: 1, or what the budget asks for"),
-    CLI_BUDGET(CLI_BUDGET_HELP),
-    CLI_STRATEGY(CLI_STRATEGY_HELP),
-    CLI_TARGET,
-    CLI_PROFILE(CLI_PROFILE_HELP),
-    CLI_DEVICE,
-    CLI_THREADS(CLI_THREADS_PLAN_HELP),
-    {"rows", PLM_OPTION_COUNT, offsetof(bill_settings, rows), "N", "12", NULL,
-     "lines of the table of what is live at the peak", NULL},
-    {"report", PLM_OPTION_TEXT, offsetof(bill_settings, report), "FILE", NULL, NULL,
-     "write the plan over time as an HTML page too", NULL},
-    {"trace", PLM_OPTION_TEXT, offsetof(bill_settings, trace), "FILE", NULL, NULL,
-     "write the plan over time as Chrome's JSON too, which ui.perfetto.dev opens: memory, and each "
-     "operation, as long as the rates of --profile predict",
-     NULL},
-    CLI_JSON(CLI_JSON_HELP),
-};
-
-static const plm_syntax syntax = {
-    .command = "plimsoll bill",
-    .summary = "Tells to the byte what a training step needs and what is live at its peak. MODEL "
-               "is " CLI_MODEL_HELP ". Nothing is run.",
-    CLI_ONE_OPERAND("MODEL"),
-    CLI_OPTIONS(options),
-    .example =
-        "plimsoll bill gpt2 --batch 8 --attention plain\n"
-        "  plimsoll bill gpt:layers=6,width=384,heads=6,context=256,vocab=256 --budget 256MiB",
-};
 
 /* What is left open, as training would choose it without a budget. */
 static void settle(const plm_job *job, plm_strategy *strategy)
@@ -118,7 +74,7 @@ static plm_status write_trace(const plm_plan *plan, const plm_device *device, co
 }
 
 static plm_status print_bill(const plm_plan *plan, const plm_advice *treatments, const char *model,
-                             size_t budget_bytes, const bill_settings *settings)
+                             size_t budget_bytes, const cli_bill_settings *settings)
 {
     plm_bill *bill = NULL;
     char *text = NULL;
@@ -145,25 +101,22 @@ static int say_no(const plm_plan_summary *plan, const cli_request *request)
     return CLI_NO;
 }
 
-int cmd_bill(int argc, char **argv)
+int cli_bill_training(cli_bill_settings *settings, const char *model)
 {
-    bill_settings settings = {0};
-    plm_operands operands;
     cli_request request;
     plm_plan *plan = NULL;
     plm_advice *treatments = NULL;
     plm_error refusal = {0};
-    int exit_status;
-    if (!cli_parse(&syntax, argc, argv, &settings, &operands, &exit_status))
-        return exit_status;
-    plm_status status = cli_request_open(&settings.choices, operands.items[0], &request);
+    if (settings->choices.batch == 0)
+        settings->choices.batch = CLI_BATCH_DEFAULT;
+    plm_status status = cli_request_open(&settings->choices, model, &request);
     if (status != PLM_OK)
         return cli_finish(status);
-    status = make_plan(&request, settings.choices.budget_bytes > 0, &plan, &treatments, &refusal);
-    if (status == PLM_OK && settings.trace)
-        status = write_trace(plan, request.device, operands.items[0], settings.trace);
+    status = make_plan(&request, settings->choices.budget_bytes > 0, &plan, &treatments, &refusal);
+    if (status == PLM_OK && settings->trace)
+        status = write_trace(plan, request.device, model, settings->trace);
     if (status == PLM_OK)
-        status = print_bill(plan, treatments, operands.items[0], request.budget_bytes, &settings);
+        status = print_bill(plan, treatments, model, request.budget_bytes, settings);
     plm_plan_summary made = {0};
     if (status == PLM_OK)
         made = plm_plan_summarize(plan);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The devices that a bill of a config is for: a list of names, each with what may be used there. */
+#ifndef PLM_CLI_BILL_TARGETS_H
+#define PLM_CLI_BILL_TARGETS_H
+
+#include "choices.h"
+
+enum { CLI_BILL_TARGETS_MAX = 8 };
+
+typedef struct cli_bill_target {
+    char name[64];         /* "": the line names none */
+    size_t budget_bytes;   /* 0: none */
+    size_t overhead_bytes; /* context and libraries */
+} cli_bill_target;
+
+typedef struct cli_bill_targets {
+    cli_bill_target items[CLI_BILL_TARGETS_MAX];
+    int count; /* 1 at least */
+} cli_bill_targets;
+
+/* *targets = those of --target, parted by commas, with what --budget states, at most the memory of
+ * the device; without --budget 98 % of that, as for plans. PLM_ERROR_ARGUMENT. */
+plm_status cli_bill_targets_find(const cli_choices *choices, cli_bill_targets *targets);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* What every bill of a config says in JSON. */
+#ifndef PLM_FIT_BILL_JSON_H
+#define PLM_FIT_BILL_JSON_H
+
+#include "base/json.h"
+#include "plimsoll/config.h"
+
+/* The model, its family and its counts. */
+void plm__bill_model_json(plm_json_writer *json, const plm_config *config,
+                          const plm_config_counts *counts, int64_t trainable);
+
+#endif
