@@ -18,6 +18,21 @@ typedef struct cli_config_choices {
     int64_t tensor_parallel;
     int64_t prefill;
     int64_t page;
+    int as;               /* -1: a plan of ours; 0: PyTorch's training */
+    const char *settings; /* a file; NULL: none */
+    int quantize;         /* -1: no; 0: NF4 */
+    bool double_quant;
+    bool prepare_kbit;
+    bool autocast;
+    bool checkpointing;
+    int optim;        /* plm_torch_optim; -1: as the settings say */
+    const char *lora; /* NULL: as the settings say */
+    const char *lora_exclude;
+    const char *lora_saves;
+    int64_t rank;        /* 0: as the settings say */
+    double lora_dropout; /* NaN likewise */
+    int64_t ranks;       /* 0 likewise */
+    int shard;           /* plm_torch_shard; -1 likewise */
 } cli_config_choices;
 
 typedef struct cli_bill_settings {
@@ -34,5 +49,8 @@ int cli_bill_training(cli_bill_settings *settings, const char *model);
 
 /* Of serving: several configs, several targets. */
 int cli_bill_serving(const cli_bill_settings *settings, const plm_operands *operands);
+
+/* Of PyTorch's own training: likewise. */
+int cli_bill_torch(const cli_bill_settings *settings, const plm_operands *operands);
 
 #endif

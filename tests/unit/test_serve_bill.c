@@ -293,7 +293,7 @@ static void several_models_and_targets_make_one_table(void **state)
 static void what_is_wrong_is_told_in_one_line(void **state)
 {
     (void)state;
-    assert_refused("bill", MODELS "configs/gpt2.json", "wanted --serve");
+    assert_refused("bill", MODELS "configs/gpt2.json", "wanted --serve or --as torch");
     assert_refused("bill", "/no/such.json --serve", "/no/such.json");
     assert_refused("bill", MODELS "configs/gpt2.json --serve --target nonesuch", "nonesuch");
     assert_refused("bill", MODELS "configs/gpt2.json --serve --target ,", "");
