@@ -16,6 +16,13 @@ typedef struct measure {
     bool casts;      /* autocast over fp32 */
 } measure;
 
+/* Of the norms of heads: products' outputs are what they see. */
+static double head_norm_bytes(const measure *m, double width)
+{
+    bool is_gemma = m->c->query_scale > 0;
+    return 4 * width + 4 + (m->trains ? (is_gemma ? 4 : m->computed) * width : 0);
+}
+
 /* A normalisation over `width`, and its output where a product saves it. RMS: an fp32 copy, or the
  * stream itself, and what is multiplied by the weight. LayerNorm: its input. */
 static double norm_bytes(const measure *m, double width, bool feeds_products)
@@ -46,12 +53,13 @@ static double attention_bytes(const measure *m)
     double out = queries, extra = 0;
     if (c->kv_rank > 0) { /* keys and values of all heads are made of the latent */
         keys = queries;
-        values = out = (double)(c->heads * c->value_head_width);
+        out = (double)(c->heads * c->value_head_width);
+        values = out + (double)(c->heads * c->plain_head_width); /* parts of one product */
         extra = norm_bytes(m, (double)c->kv_rank, true) +
                 (c->query_rank > 0 ? norm_bytes(m, (double)c->query_rank, true) : 0);
     } else if (c->family == PLM_CONFIG_QWEN3 || c->family == PLM_CONFIG_QWEN3_MOE ||
                c->family == PLM_CONFIG_GEMMA3 || c->family == PLM_CONFIG_GEMMA3_TEXT) {
-        extra = norm_bytes(m, queries, false) + norm_bytes(m, keys, false);
+        extra = head_norm_bytes(m, queries) + head_norm_bytes(m, keys);
     }
     if (c->family == PLM_CONFIG_PHI3) /* values keep the product that they are a part of */
         extra = m->computed * (queries + keys) + 2 * (double)c->width;
@@ -93,7 +101,9 @@ static double experts_bytes(const measure *m)
     const plm_config *c = m->c;
     double chosen = (double)c->chosen_experts;
     double shared = (double)(c->shared_width + c->shared_experts * c->expert_width);
-    return chosen * (mlp_bytes(m, (double)c->expert_width) + 2 * m->computed * (double)c->width) +
+    double router = c->kv_rank > 0 ? 4 * (double)c->width : 0; /* DeepSeek's is in fp32 */
+    return router +
+           chosen * (mlp_bytes(m, (double)c->expert_width) + 2 * m->computed * (double)c->width) +
            mlp_bytes(m, shared) + 8 * (double)c->experts;
 }
 
@@ -143,17 +153,21 @@ static double adapter_bytes(const measure *m)
     return a.bytes;
 }
 
-/* The head and the loss, a token: fp32 log-probabilities are kept; beside them stand, in the
- * backward pass, their gradient twice, and the 16-bit logits. */
+/* The head and the loss, a token: fp32 log-probabilities are kept, in BERT of the type of its
+ * logits, which autocast keeps too; beside them stands, in the backward pass, their gradient, twice
+ * but for BERT under autocast. */
 static void head_bytes(const measure *m, double *kept, double *beside)
 {
     double vocab = (double)m->c->vocab;
+    bool is_bert = m->c->family == PLM_CONFIG_BERT;
+    double size = is_bert && !m->casts ? m->computed : 4; /* of a log-probability */
     *kept = norm_bytes(m, (double)m->c->width, true) + cast_bytes(m, 1, (double)m->c->width);
     *beside = 0;
     if (m->c->head != PLM_CONFIG_HEAD_TOKENS || m->job->fuses_loss)
         return;
-    *kept += (4 + (m->c->logit_cap > 0 ? m->computed : 0)) * vocab;
-    *beside = 8 * vocab;
+    bool keeps_logits = m->c->logit_cap > 0 || (is_bert && m->casts);
+    *kept += (size + (keeps_logits ? m->computed : 0)) * vocab;
+    *beside = (is_bert ? 4 : 8) * vocab;
 }
 
 void plm__torch_activations(const plm_config *config, const plm_torch_job *job,
@@ -182,6 +196,7 @@ void plm__torch_activations(const plm_config *config, const plm_torch_job *job,
     if (job->recomputes) /* a layer is made again when the loss is done */
         beside = beside > largest ? beside : largest;
     *temporary = tokens * beside;
-    if (m.casts && m.trains) /* 16-bit copies of weights, till the backward pass has read them */
-        *kept += 2.0 * (double)(bill->counts.matrix_elements + config->vocab * config->width);
+    if (m.casts) /* 16-bit copies of weights, till the backward pass has read them */
+        *kept += 2.0 * (double)(config->vocab * config->width +
+                                (job->recomputes ? 0 : bill->counts.matrix_elements));
 }

@@ -430,7 +430,8 @@ static void settle_totals(census *c)
     plm_torch_bill *bill = c->bill;
     double kept = 0, beside = 0, step = step_temporaries(c);
     plm__torch_activations(c->config, c->job, bill, &kept, &beside);
-    set(bill, PLM_TORCH_ACTIVATIONS, kept, PLM_TORCH_ABOUT);
+    bool is_linear = c->config->convolution > 0; /* its kernels keep more, by version */
+    set(bill, PLM_TORCH_ACTIVATIONS, kept, is_linear ? PLM_TORCH_AT_LEAST : PLM_TORCH_ABOUT);
     set(bill, PLM_TORCH_TEMPORARIES, beside > step ? beside : step, PLM_TORCH_ABOUT);
     bill->lasting_bytes =
         bill->role_bytes[PLM_TORCH_PARAMETERS] + bill->role_bytes[PLM_TORCH_MASTER] +
