@@ -5,6 +5,7 @@
 
 #include "bill.h"
 #include "bill_targets.h"
+#include "plimsoll/optimizer.h"
 #include "plimsoll/serve_bill.h"
 #include "plimsoll/torch_bill.h"
 
@@ -20,6 +21,19 @@ static void put_text(const char *text, char field[PLM_TORCH_LIST_TEXT])
 {
     if (text)
         snprintf(field, PLM_TORCH_LIST_TEXT, "%s", text);
+}
+
+/* --precision and --optimizer, where the program has them, say of PyTorch what their words say. */
+static void read_shared(const cli_choices *choices, plm_torch_job *job)
+{
+    const char *optimizer = plm_optimizer_text((plm_optimizer)choices->optimizer);
+    for (int optim = 0; optim < PLM_TORCH_OPTIM_COUNT && choices->optimizer > 0; optim++)
+        if (strcmp(optimizer, plm_torch_optim_text((plm_torch_optim)optim)) == 0)
+            job->optim = (plm_torch_optim)optim;
+    if (choices->precision == CLI_PRECISION_BF16)
+        job->weights = PLM_DTYPE_BF16;
+    else if (choices->precision == CLI_PRECISION_F16)
+        job->weights = PLM_DTYPE_F16;
 }
 
 /* What the line says, over what a settings file said. */
@@ -43,8 +57,6 @@ static void read_line(const cli_bill_settings *settings, const plm_config *confi
         job->ranks = c->ranks;
     if (c->shard >= 0)
         job->shard = (plm_torch_shard)c->shard;
-    if (c->optim >= 0)
-        job->optim = (plm_torch_optim)c->optim;
     job->autocasts |= c->autocast;
     job->recomputes |= c->checkpointing;
     job->quantizes |= c->quantize >= 0 || c->weights == PLM_STORED_NF4;
@@ -53,7 +65,10 @@ static void read_line(const cli_bill_settings *settings, const plm_config *confi
     /* A frozen base is loaded as it is stored; one that is trained is in fp32. */
     job->weights =
         (is_base_kept || job->quantizes) && config->tells_dtype ? config->dtype : PLM_DTYPE_F32;
-    if (c->weights >= 0 && dtypes[c->weights] != PLM_DTYPE_COUNT)
+    read_shared(&settings->choices, job);
+    if (c->optim >= 0)
+        job->optim = (plm_torch_optim)c->optim;
+    if (dtypes[c->weights] != PLM_DTYPE_COUNT)
         job->weights = dtypes[c->weights];
 }
 

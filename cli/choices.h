@@ -69,6 +69,8 @@ typedef struct cli_choices {
     ROW(BF16, "bf16")                                                                              \
     ROW(F16, "fp16")                                                                               \
     ROW(COUNT, "auto") /* PLM_PRECISION_AUTO */
+#define CLI_PRECISION_PLACE(name, text) CLI_PRECISION_##name,
+enum { CLI_PRECISIONS(CLI_PRECISION_PLACE) }; /* places in that list */
 #define CLI_GRADIENTS(ROW)                                                                         \
     ROW(F32, "fp32")                                                                               \
     ROW(BF16, "bf16")

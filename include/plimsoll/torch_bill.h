@@ -63,7 +63,8 @@ typedef struct plm_torch_job {
     int64_t sequence;
     int64_t batch;     /* sequences held at once, on each rank */
     plm_dtype weights; /* that the model is loaded in: fp32, bf16 or fp16 */
-    bool autocasts;    /* computes in bf16 over fp32 weights; of FSDP2 its param_dtype */
+    bool autocasts;    /* computes in bf16 over fp32 weights; of FSDP its param_dtype, of ZeRO with
+                          masters */
     bool recomputes;   /* gradient checkpointing of each layer */
     bool fuses_loss;   /* Liger's kernels: logits are never whole */
     plm_torch_optim optim;
@@ -84,10 +85,9 @@ typedef struct plm_torch_job {
     int64_t ranks;
     bool buckets_are_gradients; /* DDP's gradient_as_bucket_view */
     bool keeps_gathered;        /* FSDP: reshard_after_forward false */
-    int64_t reduce_bucket;      /* ZeRO, elements; as the next four */
-    int64_t prefetch_bucket;
-    int64_t persistence; /* ZeRO-3: parameters of fewer elements stay whole */
-    int64_t live;        /* ZeRO-3: most that is gathered at once */
+    int64_t reduce_bucket;      /* ZeRO-2 and 3, elements; as the next three */
+    int64_t persistence;        /* ZeRO-3: parameters of fewer elements stay whole */
+    int64_t live;               /* ZeRO-3: most that is gathered at once */
     int64_t sub_group;
     bool overlaps;           /* ZeRO: overlap_comm, a second bucket */
     bool gradients_in_fp32;  /* ZeRO: grad_accum_dtype */

@@ -66,10 +66,17 @@ static plm_status read_mixing(const plm_config_source *source, plm_config *confi
     const json_t *list = json_object_get(source->text, "layer_types");
     bool uses = !rule->asks_use;
     const plm_config_field use = {"use_sliding_window", 0, PLM_CONFIG_FLAG_KIND, false, 0, 0};
+    const plm_config_field both = {
+        "use_bidirectional_attention", 0, PLM_CONFIG_FLAG_KIND, false, 0, 0};
+    bool sees_both = false;
     if (rule->asks_use)
         PLM_TRY(plm__config_field(source, source->text, &use, &uses));
     if (!uses)
         config->window = 0;
+    if (source->row->keys & PLM_KEYS_GEMMA)
+        PLM_TRY(plm__config_field(source, source->text, &both, &sees_both));
+    if (sees_both) /* half of the window is to each side, the token itself counted once more */
+        config->window = config->window / 2 + 1;
     if (rule->takes_list && list && !json_is_null(list))
         PLM_TRY(read_list(source, list, config));
     else

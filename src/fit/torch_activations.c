@@ -173,7 +173,8 @@ static void head_bytes(const measure *m, double *kept, double *beside)
 void plm__torch_activations(const plm_config *config, const plm_torch_job *job,
                             const plm_torch_bill *bill, double *kept, double *temporary)
 {
-    bool is_half = job->weights != PLM_DTYPE_F32;
+    bool gathers_half = job->autocasts && job->shard >= PLM_TORCH_ZERO1; /* weights, for products */
+    bool is_half = job->weights != PLM_DTYPE_F32 || gathers_half;
     measure m = {.c = config,
                  .job = job,
                  .stream = is_half ? 2 : 4,

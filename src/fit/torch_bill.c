@@ -71,7 +71,6 @@ plm_torch_job plm_torch_job_default(void)
                            .rank = 8,
                            .ranks = 1,
                            .reduce_bucket = 500000000,
-                           .prefetch_bucket = 50000000,
                            .persistence = 100000,
                            .live = 1000000000,
                            .sub_group = 1000000000};
@@ -311,7 +310,6 @@ static void settle_zero(census *c)
         part = (ceil_div(c->decayed, unit) + ceil_div(c->undecayed, unit)) * 2;
     int64_t gradient = job->gradients_in_fp32 ? 4 : size;
     int64_t buckets = job->reduce_bucket * (job->overlaps ? 2 : 1);
-    buckets = buckets < bill->trainable ? buckets : bill->trainable;
     set(bill, PLM_TORCH_MASTER, has_masters && !job->offloads_optimizer ? 4.0 * (double)part : 0,
         PLM_TORCH_EXACT);
     set(bill, PLM_TORCH_OPTIMIZER, job->offloads_optimizer ? 0 : 8.0 * (double)part,

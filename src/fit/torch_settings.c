@@ -92,15 +92,6 @@ static plm_status read_reduce_bucket(const source *s, const char *path, const js
     return PLM_OK;
 }
 
-static plm_status read_prefetch(const source *s, const char *path, const json_t *value,
-                                plm_torch_job *job)
-{
-    if (!is_auto(value))
-        return read_count(s, path, value, 0, &job->prefetch_bucket);
-    job->prefetch_bucket = s->config->width * s->config->width * 9 / 10;
-    return PLM_OK;
-}
-
 static plm_status read_persistence(const source *s, const char *path, const json_t *value,
                                    plm_torch_job *job)
 {
@@ -336,7 +327,6 @@ static const struct {
     {"deepspeed_config.zero_stage", read_stage},
     {"zero_optimization.reduce_bucket_size", read_reduce_bucket},
     {"zero_optimization.overlap_comm", read_overlap},
-    {"zero_optimization.stage3_prefetch_bucket_size", read_prefetch},
     {"zero_optimization.stage3_param_persistence_threshold", read_persistence},
     {"zero_optimization.stage3_max_live_parameters", read_live},
     {"zero_optimization.sub_group_size", read_sub_group},

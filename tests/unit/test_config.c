@@ -313,6 +313,10 @@ static void windows_follow_each_family_s_rule(void **state)
     assert_ok(read_text("{\"model_type\":\"gemma3_text\",\"sliding_window_pattern\":3}", &config));
     assert_int_equal(config.mixing[1], PLM_CONFIG_SLIDING);
     assert_int_equal(config.mixing[2], PLM_CONFIG_FULL);
+    assert_ok(read_text("{\"model_type\":\"gemma3_text\",\"sliding_window\":512,"
+                        "\"use_bidirectional_attention\":true}",
+                        &config));
+    assert_int_equal(config.window, 257);
     assert_ok(read_text("{\"model_type\":\"gemma2\",\"num_hidden_layers\":2,\"layer_types\":"
                         "[\"full_attention\",\"full_attention\"]}",
                         &config));

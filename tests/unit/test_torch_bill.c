@@ -286,6 +286,25 @@ static void zero_cuts_moments_then_gradients_then_parameters(void **state)
                      4 * 2 * ((others + 13) / 14 + (norms + 13) / 14));
 }
 
+static void ranks_that_gather_16_bits_keep_the_activations_of_16_bits(void **state)
+{
+    (void)state;
+    plm_torch_job job = plm_torch_job_default();
+    job.weights = PLM_DTYPE_BF16;
+    plm_torch_bill bill = bill_of("Llama-3.2-1B", &job);
+    size_t half = role(&bill, PLM_TORCH_ACTIVATIONS);
+    job.weights = PLM_DTYPE_F32;
+    job.autocasts = true;
+    bill = bill_of("Llama-3.2-1B", &job);
+    assert_true(role(&bill, PLM_TORCH_ACTIVATIONS) > half);
+    job.ranks = 2;
+    for (int shard = PLM_TORCH_ZERO1; shard <= PLM_TORCH_FSDP2; shard++) {
+        job.shard = (plm_torch_shard)shard;
+        bill = bill_of("Llama-3.2-1B", &job);
+        assert_int_equal(role(&bill, PLM_TORCH_ACTIVATIONS), half);
+    }
+}
+
 static void fsdp_1_cuts_units_and_not_tensors(void **state)
 {
     (void)state;
@@ -424,14 +443,13 @@ static void deepspeed_s_settings_are_read_alone_and_inside_of_others(void **stat
         "ds.json",
         "{\"train_micro_batch_size_per_gpu\":2,\"bf16\":{\"enabled\":true},\"zero_optimization\":"
         "{\"stage\":3,\"reduce_bucket_size\":\"auto\",\"stage3_param_persistence_threshold\":"
-        "\"auto\",\"stage3_prefetch_bucket_size\":5e7,\"offload_optimizer\":{\"device\":\"cpu\"},"
+        "\"auto\",\"offload_optimizer\":{\"device\":\"cpu\"},"
         "\"overlap_comm\":false},\"data_types\":{\"grad_accum_dtype\":\"fp32\"}}",
         &job));
     assert_int_equal(job.shard, PLM_TORCH_ZERO3);
     assert_int_equal(job.batch, 2);
     assert_int_equal(job.reduce_bucket, 2048 * 2048);
     assert_int_equal(job.persistence, 20480);
-    assert_int_equal(job.prefetch_bucket, 50000000);
     assert_true(job.autocasts && job.offloads_optimizer && job.gradients_in_fp32);
     assert_false(job.overlaps);
     job = plm_torch_job_default();
@@ -619,6 +637,7 @@ int main(void)
         cmocka_unit_test(a_base_in_four_bits_keeps_the_rest_or_makes_it_fp32),
         cmocka_unit_test(ddp_holds_buckets_as_large_as_its_gradients),
         cmocka_unit_test(zero_cuts_moments_then_gradients_then_parameters),
+        cmocka_unit_test(ranks_that_gather_16_bits_keep_the_activations_of_16_bits),
         cmocka_unit_test(fsdp_1_cuts_units_and_not_tensors),
         cmocka_unit_test(activations_are_within_five_percent_of_what_forecasts_measure),
         cmocka_unit_test(training_arguments_are_read),
