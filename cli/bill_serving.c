@@ -53,8 +53,8 @@ static plm_status fill(const cli_bill_settings *settings, const plm_operands *op
             plm_serve_job job = job_of(settings, config, target);
             plm_serve_bill *bill = &filled->bills[filled->count];
             status = plm_serve_bill_make(config, &job, bill);
-            filled->entries[filled->count++] =
-                (plm_serve_entry){config, bill, target->name[0] ? target->name : NULL};
+            filled->entries[filled->count++] = (plm_serve_entry){
+                config, bill, target->name[0] ? target->name : NULL, target->memory_bytes};
         }
     }
     return status;

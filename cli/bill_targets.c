@@ -16,6 +16,7 @@ static plm_status find_target(const char *name, size_t budget_bytes, cli_bill_ta
     size_t memory = profile.memory_bytes;
     snprintf(target->name, sizeof target->name, "%s", profile.name);
     target->overhead_bytes = profile.overhead_bytes;
+    target->memory_bytes = memory;
     target->budget_bytes = budget_bytes > 0 && (budget_bytes < memory || memory == 0)
                                ? budget_bytes
                                : memory - (budget_bytes > 0 ? 0 : memory / MARGIN_PART);

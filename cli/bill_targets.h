@@ -11,6 +11,7 @@ typedef struct cli_bill_target {
     char name[64];         /* "": the line names none */
     size_t budget_bytes;   /* 0: none */
     size_t overhead_bytes; /* context and libraries */
+    size_t memory_bytes;   /* 0: not known */
 } cli_bill_target;
 
 typedef struct cli_bill_targets {

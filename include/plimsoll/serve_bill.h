@@ -94,7 +94,8 @@ PLM_MUST_USE plm_status plm_serve_bill_make(const plm_config *config, const plm_
 typedef struct plm_serve_entry {
     const plm_config *config;
     const plm_serve_bill *bill;
-    const char *target; /* the device's name; NULL: none */
+    const char *target;  /* the device's name; NULL: none */
+    size_t memory_bytes; /* that it has; 0: not known */
 } plm_serve_entry;
 
 /*

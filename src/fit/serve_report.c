@@ -106,10 +106,23 @@ static void say_what_fits(plm_page *page, const plm_config *c, const plm_serve_b
             page, 0, "%lld sequence%s of up to %lld tokens, or %lld of %lld tokens, fit at once.",
             (long long)job->batch, job->batch == 1 ? "" : "s", (long long)bill->fits_tokens,
             (long long)bill->fits_sequences, (long long)job->sequence);
-    plm__page_say(
-        page, 0,
-        "vLLM takes 90 %% of a card whatever it needs (gpu_memory_utilization), and makes "
-        "cache of what is left.");
+}
+
+/* vLLM takes 90 % of a card whatever it needs, and makes pages of 16 tokens of what is left. */
+static void say_vllm(plm_page *page, const plm_serve_entry *entry)
+{
+    const plm_serve_bill *bill = entry->bill;
+    char taken[PLM_SIZE_TEXT];
+    size_t share = entry->memory_bytes / 10 * 9;
+    size_t others = bill->weights_bytes + bill->activations_bytes + bill->overhead_bytes;
+    if (entry->memory_bytes == 0 || bill->sliding_layers > 0 || bill->linear_layers > 0 ||
+        share <= others)
+        return;
+    int64_t tokens = (int64_t)((share - others) / bill->cache_bytes_per_token) / 16 * 16;
+    plm__page_say(page, 0,
+                  "vLLM would take %s, 90 %% of the card whatever it needs, and have a cache of "
+                  "about %lld tokens.",
+                  plm_size_format(share, taken), (long long)tokens);
 }
 
 static void add_bill(plm_page *page, const plm_serve_entry *entry)
@@ -118,6 +131,7 @@ static void add_bill(plm_page *page, const plm_serve_entry *entry)
     add_table(page, entry->bill);
     say_cache(page, entry->config, entry->bill);
     say_what_fits(page, entry->config, entry->bill);
+    say_vllm(page, entry);
 }
 
 /* ---- several as one table ------------------------------------------------------------------- */

@@ -343,6 +343,27 @@ static void bad_input_is_one_line_and_status_2(void **state)
     }
 }
 
+static void precision_and_optimizer_hold_for_pytorch_too(void **state)
+{
+    (void)state;
+    json_t *answer = run_json("bill",
+                              PLM_SOURCE_DIR "/tests/data/models/configs/gpt2.json --as torch "
+                                             "--precision bf16 --optimizer sgd",
+                              0);
+    assert_int_equal(json_number(answer, "parameters_bytes"), 2 * 124439808);
+    assert_int_equal(json_number(answer, "optimizer_bytes"), 0);
+    json_decref(answer);
+}
+
+static void a_model_s_files_are_billed_for_serving_or_pytorch(void **state)
+{
+    (void)state;
+    assert_refused("bill", PLM_SOURCE_DIR "/tests/data/models/configs/gpt2.json",
+                   "wanted --serve or --as torch for the files of");
+    assert_refused("bill", "gpt2 gpt2-medium", "wanted one MODEL, found 2");
+    assert_refused("bill", "gpt2 --serve", "'gpt2'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +383,8 @@ int main(void)
         cmocka_unit_test(a_page_that_is_piped_has_no_escapes),
         cmocka_unit_test(a_plan_becomes_a_page_too),
         cmocka_unit_test(a_plan_becomes_a_trace_too),
+        cmocka_unit_test(precision_and_optimizer_hold_for_pytorch_too),
+        cmocka_unit_test(a_model_s_files_are_billed_for_serving_or_pytorch),
         cmocka_unit_test(bad_input_is_one_line_and_status_2),
     };
     return run_test_group(tests);

@@ -221,7 +221,8 @@ typedef struct report {
 static plm_status write_reports(void *context)
 {
     report *r = context;
-    plm_serve_entry entries[] = {{&r->config, &r->bill, "card"}, {&r->config, &r->bill, NULL}};
+    plm_serve_entry entries[] = {{&r->config, &r->bill, "card", (size_t)1 << 35},
+                                 {&r->config, &r->bill, NULL, 0}};
     plm_report_style style = {0};
     for (int count = 1; count <= 2; count++) {
         char *text = NULL, *line = NULL;
@@ -243,6 +244,9 @@ static void reports_fail_at_every_allocation_and_leave_nothing(void **state)
     plm_serve_job job = plm_serve_job_default();
     job.budget_bytes = (size_t)1 << 34;
     load_model("gemma-3-4b-pt", &r.config);
+    assert_ok(plm_serve_bill_make(&r.config, &job, &r.bill));
+    sweep_failures(write_reports, &r);
+    load_model("Llama-3.2-1B", &r.config);
     assert_ok(plm_serve_bill_make(&r.config, &job, &r.bill));
     sweep_failures(write_reports, &r);
 }
@@ -269,6 +273,17 @@ static void the_program_tells_what_fits(void **state)
                                  to_output, output),
                      1);
     assert_non_null(strstr(output, "It does not fit 23.04 GiB"));
+}
+
+static void vllm_takes_nine_tenths_of_a_card(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    assert_int_equal(run_program("bill " MODELS
+                                 "configs/Llama-3.1-8B.json --serve --target rtx4090",
+                                 to_output, output),
+                     0);
+    assert_non_null(strstr(output, "vLLM would take 21.16 GiB"));
 }
 
 static void several_models_and_targets_make_one_table(void **state)
@@ -316,6 +331,7 @@ int main(void)
         cmocka_unit_test(jobs_out_of_range_are_refused),
         cmocka_unit_test(reports_fail_at_every_allocation_and_leave_nothing),
         cmocka_unit_test(the_program_tells_what_fits),
+        cmocka_unit_test(vllm_takes_nine_tenths_of_a_card),
         cmocka_unit_test(several_models_and_targets_make_one_table),
         cmocka_unit_test(what_is_wrong_is_told_in_one_line),
     };
