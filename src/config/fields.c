@@ -94,7 +94,6 @@ static const struct {
     plm_config_field field;
 } fields[] = {
     {~0u, COUNT("vocab_size", vocab, 1, ROWS_MAX)},
-    {~0u, FLAG("tie_word_embeddings", is_tied)},
 
     {PLM_KEYS_GPT2, COUNT("n_embd", width, 1, WIDTH_MAX)},
     {PLM_KEYS_GPT2, COUNT("n_layer", layers, 1, PLM_CONFIG_LAYERS_MAX)},
@@ -237,7 +236,7 @@ plm_status plm__config_fields(const plm_config_source *source, plm_config *confi
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].keys & source->row->keys)
             PLM_TRY(plm__config_field(source, source->text, &fields[i].field, config));
-    PLM_TRY(plm__config_field(source, source->root, &tied, config)); /* the outer one holds */
+    PLM_TRY(plm__config_field(source, source->root, &tied, config)); /* the outer one */
     PLM_TRY(read_activation(source, config));
     if (config->mlp_width == 0)
         config->mlp_width = 4 * config->width;

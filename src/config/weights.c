@@ -85,14 +85,14 @@ enum {
     ALWAYS = 1u << 28
 };
 
-typedef struct line {
+typedef struct weight_row {
     const char *name; /* '#' is the number of an expert; ".weight" is left out but of FREE */
     plm_weight_form form;
     plm_weight_part part;
     unsigned char shape[PLM_WEIGHT_RANK_MAX];
     unsigned needs;
     unsigned bias; /* with a bias too, where the model has this */
-} line;
+} weight_row;
 
 #define MATRIX(name, part, out, in, needs, bias)                                                   \
     {                                                                                              \
@@ -131,12 +131,12 @@ typedef struct line {
         NULL, PLM_WEIGHT_FREE, PLM_WEIGHT_HEAD, {0}, 0, 0                                          \
     }
 
-static const line decoder_first[] = {
+static const weight_row decoder_first[] = {
     TABLE("embed_tokens", TOKEN_EMBEDDING, VOCAB, WIDTH, ALWAYS),
     END,
 };
 
-static const line decoder_layer[] = {
+static const weight_row decoder_layer[] = {
     SCALE("input_layernorm", NORM, WIDTH, ALWAYS),
     MATRIX("self_attn.q_proj", ATTENTION, QUERIES, WIDTH, SPLIT, QKV_BIAS),
     MATRIX("self_attn.k_proj", ATTENTION, KEYS, WIDTH, SPLIT, QKV_BIAS),
@@ -205,23 +205,23 @@ static const line decoder_layer[] = {
     END,
 };
 
-static const line decoder_last[] = {
+static const weight_row decoder_last[] = {
     SCALE("norm", NORM, WIDTH, ALWAYS),
     END,
 };
 
-static const line untied_head[] = {
+static const weight_row untied_head[] = {
     {"lm_head", PLM_WEIGHT_MATRIX, PLM_WEIGHT_LM_HEAD, {VOCAB, WIDTH}, HAS_TOKENS | IS_UNTIED, 0},
     END,
 };
 
-static const line gpt2_first[] = {
+static const weight_row gpt2_first[] = {
     TABLE("wte", TOKEN_EMBEDDING, VOCAB, WIDTH, ALWAYS),
     TABLE("wpe", OTHER_EMBEDDING, POSITIONS, WIDTH, ALWAYS),
     END,
 };
 
-static const line gpt2_layer[] = {
+static const weight_row gpt2_layer[] = {
     LAYER_NORM("ln_1", NORM, WIDTH, ALWAYS),
     MATRIX_T("attn.c_attn", ATTENTION, WIDTH, TRIPLE),
     MATRIX_T("attn.c_proj", ATTENTION, WIDTH, WIDTH),
@@ -231,12 +231,12 @@ static const line gpt2_layer[] = {
     END,
 };
 
-static const line gpt2_last[] = {
+static const weight_row gpt2_last[] = {
     LAYER_NORM("ln_f", NORM, WIDTH, ALWAYS),
     END,
 };
 
-static const line bert_first[] = {
+static const weight_row bert_first[] = {
     TABLE("embeddings.word_embeddings", TOKEN_EMBEDDING, VOCAB, WIDTH, ALWAYS),
     TABLE("embeddings.position_embeddings", OTHER_EMBEDDING, POSITIONS, WIDTH, ALWAYS),
     TABLE("embeddings.token_type_embeddings", OTHER_EMBEDDING, TYPES, WIDTH, ALWAYS),
@@ -244,7 +244,7 @@ static const line bert_first[] = {
     END,
 };
 
-static const line bert_layer[] = {
+static const weight_row bert_layer[] = {
     MATRIX("attention.self.query", ATTENTION, WIDTH, WIDTH, ALWAYS, ALWAYS),
     MATRIX("attention.self.key", ATTENTION, WIDTH, WIDTH, ALWAYS, ALWAYS),
     MATRIX("attention.self.value", ATTENTION, WIDTH, WIDTH, ALWAYS, ALWAYS),
@@ -256,12 +256,12 @@ static const line bert_layer[] = {
     END,
 };
 
-static const line bert_last[] = {
+static const weight_row bert_last[] = {
     MATRIX("pooler.dense", HEAD, WIDTH, WIDTH, IS_BASE, ALWAYS),
     END,
 };
 
-static const line bert_head[] = {
+static const weight_row bert_head[] = {
     FREE("cls.predictions.bias", HEAD, HAS_TOKENS, VOCAB),
     MATRIX("cls.predictions.transform.dense", HEAD, WIDTH, WIDTH, HAS_TOKENS, ALWAYS),
     LAYER_NORM("cls.predictions.transform.LayerNorm", HEAD, WIDTH, HAS_TOKENS),
@@ -274,7 +274,7 @@ static const line bert_head[] = {
     END,
 };
 
-static const line siglip_first[] = {
+static const weight_row siglip_first[] = {
     {"embeddings.patch_embedding",
      PLM_WEIGHT_FILTER,
      PLM_WEIGHT_VISION,
@@ -285,7 +285,7 @@ static const line siglip_first[] = {
     END,
 };
 
-static const line siglip_layer[] = {
+static const weight_row siglip_layer[] = {
     LAYER_NORM("layer_norm1", VISION, TOWER, ALWAYS),
     MATRIX("self_attn.k_proj", VISION, TOWER, TOWER, ALWAYS, ALWAYS),
     MATRIX("self_attn.v_proj", VISION, TOWER, TOWER, ALWAYS, ALWAYS),
@@ -297,7 +297,7 @@ static const line siglip_layer[] = {
     END,
 };
 
-static const line siglip_last[] = {
+static const weight_row siglip_last[] = {
     LAYER_NORM("post_layernorm", VISION, TOWER, ALWAYS),
     FREE("head.probe", VISION, POOLS, ONE, ONE, TOWER),
     FREE("head.attention.in_proj_weight", VISION, POOLS, TOWER_TRIPLE, TOWER),
@@ -310,13 +310,13 @@ static const line siglip_last[] = {
     END,
 };
 
-static const line siglip_projector[] = {
+static const weight_row siglip_projector[] = {
     FREE("multi_modal_projector.mm_input_projection_weight", VISION, ALWAYS, TOWER, WIDTH),
     SCALE("multi_modal_projector.mm_soft_emb_norm", VISION, TOWER, ALWAYS),
     END,
 };
 
-static const line qwen_first[] = {
+static const weight_row qwen_first[] = {
     {"patch_embed.proj",
      PLM_WEIGHT_FILTER,
      PLM_WEIGHT_VISION,
@@ -327,7 +327,7 @@ static const line qwen_first[] = {
     END,
 };
 
-static const line qwen_layer[] = {
+static const weight_row qwen_layer[] = {
     LAYER_NORM("norm1", VISION, TOWER, ALWAYS),
     MATRIX("attn.qkv", VISION, TOWER_TRIPLE, TOWER, ALWAYS, ALWAYS),
     MATRIX("attn.proj", VISION, TOWER, TOWER, ALWAYS, ALWAYS),
@@ -337,7 +337,7 @@ static const line qwen_layer[] = {
     END,
 };
 
-static const line qwen_last[] = {
+static const weight_row qwen_last[] = {
     LAYER_NORM("merger.norm", VISION, TOWER, ALWAYS),
     MATRIX("merger.linear_fc1", VISION, MERGED, MERGED, ALWAYS, ALWAYS),
     MATRIX("merger.linear_fc2", VISION, TOWER_OUT, MERGED, ALWAYS, ALWAYS),
@@ -346,36 +346,36 @@ static const line qwen_last[] = {
 
 /* One list after the other: what stands before the layers, a layer, what stands behind them, and
  * what stands outside of the prefix. */
-typedef struct rack {
-    const line *first, *layer, *last, *outside;
+typedef struct weight_shelf {
+    const weight_row *first, *layer, *last, *outside;
     const char *layers; /* "layers." */
-} rack;
+} weight_shelf;
 
 enum { SHELF_DECODER, SHELF_GPT2, SHELF_BERT };
 
-static const rack shelves[] = {
+static const weight_shelf shelves[] = {
     [SHELF_DECODER] = {decoder_first, decoder_layer, decoder_last, untied_head, "layers."},
     [SHELF_GPT2] = {gpt2_first, gpt2_layer, gpt2_last, untied_head, "h."},
     [SHELF_BERT] = {bert_first, bert_layer, bert_last, bert_head, "encoder.layer."},
 };
 
-static const rack tower_shelves[] = {
+static const weight_shelf tower_shelves[] = {
     [PLM_CONFIG_TOWER_SIGLIP] = {siglip_first, siglip_layer, siglip_last, siglip_projector,
                                  "encoder.layers."},
     [PLM_CONFIG_TOWER_QWEN] = {qwen_first, qwen_layer, qwen_last, NULL, "blocks."},
 };
 
 /* What a family's tensors are called and have. */
-typedef struct trait {
+typedef struct weight_habit {
     int shelf;
     const char *prefix;      /* of a model with a head; a base model has none */
     const char *head_prefix; /* before lm_head */
     const char *tower_prefix;
     unsigned attention, linear, mlp; /* of such a layer */
     unsigned all;
-} trait;
+} weight_habit;
 
-static const trait habits[PLM_CONFIG_FAMILY_COUNT] = {
+static const weight_habit habits[PLM_CONFIG_FAMILY_COUNT] = {
     [PLM_CONFIG_GPT2] = {SHELF_GPT2, "transformer.", "", "", 0, 0, 0, 0},
     [PLM_CONFIG_BERT] = {SHELF_BERT, "bert.", "", "", 0, 0, 0, 0},
     [PLM_CONFIG_LLAMA] = {SHELF_DECODER, "model.", "", "", SPLIT, 0, DENSE, 0},
@@ -403,7 +403,7 @@ static const trait habits[PLM_CONFIG_FAMILY_COUNT] = {
 };
 
 /* The walk over a model's tensors. */
-typedef struct tour {
+typedef struct weight_walk {
     const plm_config *config;
     plm_weight_visit *visit;
     void *user;
@@ -411,7 +411,7 @@ typedef struct tour {
     const char *prefix;
     const char *layers; /* between the prefix and a layer's number */
     bool is_in_tower;
-} tour;
+} weight_walk;
 
 static void measure_tower(const plm_config_tower *tower, int64_t lengths[LENGTH_COUNT])
 {
@@ -486,7 +486,7 @@ static unsigned bits_of_model(const plm_config *c, plm_weights_as as)
 
 static unsigned bits_of_layer(const plm_config *c, int64_t layer)
 {
-    const trait *habit = &habits[c->family];
+    const weight_habit *habit = &habits[c->family];
     bool is_linear = c->mixing[layer] == PLM_CONFIG_LINEAR;
     unsigned bits = is_linear ? IS_LINEAR | habit->linear : SOFTMAX | habit->attention;
     return bits | (c->has_experts[layer] ? SPARSE : habit->mlp);
@@ -505,7 +505,7 @@ static void add_name(char name[PLM_WEIGHT_NAME_TEXT], const char *piece, int32_t
     name[length] = '\0';
 }
 
-static void name_weight(const tour *walk, const line *row, plm_weight *weight)
+static void name_weight(const weight_walk *walk, const weight_row *row, plm_weight *weight)
 {
     bool stands_alone = row->form == PLM_WEIGHT_FREE || row->form == PLM_WEIGHT_BUFFER ||
                         (row->form == PLM_WEIGHT_EXPERT && weight->expert < 0);
@@ -520,7 +520,7 @@ static void name_weight(const tour *walk, const line *row, plm_weight *weight)
         add_name(weight->name, weight->form == PLM_WEIGHT_BIAS ? ".bias" : ".weight", 0);
 }
 
-static plm_status show(const tour *walk, const line *row, plm_weight *weight)
+static plm_status show(const weight_walk *walk, const weight_row *row, plm_weight *weight)
 {
     weight->elements = 1;
     for (int i = 0; i < weight->rank; i++) {
@@ -534,8 +534,8 @@ static plm_status show(const tour *walk, const line *row, plm_weight *weight)
 }
 
 /* A tensor of a row, and its bias. */
-static plm_status show_row(const tour *walk, const line *row, unsigned bits, int32_t layer,
-                           int32_t expert)
+static plm_status show_row(const weight_walk *walk, const weight_row *row, unsigned bits,
+                           int32_t layer, int32_t expert)
 {
     plm_weight weight = {.form = row->form,
                          .part = row->part,
@@ -558,9 +558,10 @@ static plm_status show_row(const tour *walk, const line *row, unsigned bits, int
     return show(walk, row, &weight);
 }
 
-static plm_status show_rows(const tour *walk, const line *rows, unsigned bits, int32_t layer)
+static plm_status show_rows(const weight_walk *walk, const weight_row *rows, unsigned bits,
+                            int32_t layer)
 {
-    for (const line *row = rows; row && row->name; row++) {
+    for (const weight_row *row = rows; row && row->name; row++) {
         if ((row->needs & bits) != row->needs)
             continue;
         int32_t count = strchr(row->name, '#') ? (int32_t)walk->config->experts : 0;
@@ -572,11 +573,11 @@ static plm_status show_rows(const tour *walk, const line *rows, unsigned bits, i
     return PLM_OK;
 }
 
-static plm_status show_model(tour *walk, unsigned bits)
+static plm_status show_model(weight_walk *walk, unsigned bits)
 {
     const plm_config *c = walk->config;
-    const trait *habit = &habits[c->family];
-    const rack *shelf = &shelves[habit->shelf];
+    const weight_habit *habit = &habits[c->family];
+    const weight_shelf *shelf = &shelves[habit->shelf];
     walk->prefix = c->head == PLM_CONFIG_HEAD_TOKENS ? habit->prefix : "";
     walk->layers = shelf->layers;
     PLM_TRY(show_rows(walk, shelf->first, bits, PLM_WEIGHT_NO_LAYER));
@@ -587,10 +588,10 @@ static plm_status show_model(tour *walk, unsigned bits)
     return show_rows(walk, shelf->outside, bits, PLM_WEIGHT_NO_LAYER);
 }
 
-static plm_status show_tower(tour *walk, unsigned bits)
+static plm_status show_tower(weight_walk *walk, unsigned bits)
 {
     const plm_config *c = walk->config;
-    const rack *shelf = &tower_shelves[c->tower.kind];
+    const weight_shelf *shelf = &tower_shelves[c->tower.kind];
     walk->prefix = habits[c->family].tower_prefix;
     walk->layers = shelf->layers;
     walk->is_in_tower = true;
@@ -605,7 +606,7 @@ static plm_status show_tower(tour *walk, unsigned bits)
 plm_status plm_config_weights(const plm_config *config, plm_weights_as as, plm_weight_visit *visit,
                               void *user)
 {
-    tour walk = {.config = config, .visit = visit, .user = user};
+    weight_walk walk = {.config = config, .visit = visit, .user = user};
     unsigned bits = bits_of_model(config, as);
     measure(config, walk.lengths);
     PLM_TRY(show_model(&walk, bits));

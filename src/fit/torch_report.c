@@ -110,7 +110,7 @@ static void say_parts(plm_page *page, const plm_torch_bill *bill)
     plm__page_say(page, 0,
                   "At the fullest instant stand activations with what the loss makes, or all "
                   "gradients with what the update makes, whichever is more. cuBLAS's workspaces, "
-                  "65 MiB on a Hopper GPU, come beside.");
+                  "64 MiB on a Hopper GPU, come beside.");
 }
 
 static void say_whether_it_fits(plm_page *page, const plm_torch_entry *entry)

@@ -287,6 +287,7 @@ static void factors_of_long_positions_are_read_for_each_pair(void **state)
     assert_ok(read_text(full, &config));
     assert_int_equal(config.rope.kind, PLM_CONFIG_ROPE_LONG);
     assert_int_equal(config.rope.factor_count, 4);
+    assert_int_equal(config.rope.original_positions, 4096); /* the class's default */
     assert_true(config.rope.short_factors[1] == 1.5f && config.rope.long_factors[3] == 5);
     snprintf(full, sizeof full, text, "3,4");
     assert_int_equal(read_text(full, &config), PLM_ERROR_FORMAT);
@@ -321,6 +322,25 @@ static void windows_follow_each_family_s_rule(void **state)
                         "[\"full_attention\",\"full_attention\"]}",
                         &config));
     assert_int_equal(config.window, 0);
+}
+
+static void a_head_is_tied_as_the_outer_object_says(void **state)
+{
+    (void)state;
+    plm_config config;
+    assert_ok(read_text("{\"model_type\":\"gemma3\",\"text_config\":{\"tie_word_embeddings\":"
+                        "false}}",
+                        &config));
+    assert_true(config.is_tied);
+    assert_ok(read_text("{\"model_type\":\"qwen3_5\",\"text_config\":{\"tie_word_embeddings\":"
+                        "true}}",
+                        &config));
+    assert_false(config.is_tied);
+    assert_true(config.rotary_share == 0.25);
+    assert_ok(read_text("{\"model_type\":\"qwen3_5\",\"text_config\":{},\"tie_word_embeddings\":"
+                        "true}",
+                        &config));
+    assert_true(config.is_tied);
 }
 
 static void quantised_checkpoints_say_so(void **state)
@@ -482,6 +502,7 @@ int main(void)
         cmocka_unit_test(sliding_layers_of_gemma_3_have_positions_of_their_own),
         cmocka_unit_test(factors_of_long_positions_are_read_for_each_pair),
         cmocka_unit_test(windows_follow_each_family_s_rule),
+        cmocka_unit_test(a_head_is_tied_as_the_outer_object_says),
         cmocka_unit_test(quantised_checkpoints_say_so),
         cmocka_unit_test(what_is_wrong_is_named_and_nothing_changes),
         cmocka_unit_test(a_folder_is_read_by_its_config),

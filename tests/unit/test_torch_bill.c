@@ -202,6 +202,19 @@ static void other_optimizers_keep_what_they_keep(void **state)
                      4 * (12 * layer + 50257 + 768 + 1024 + 768 + 2 * 768));
 }
 
+static void modules_are_meant_by_their_whole_names(void **state)
+{
+    (void)state;
+    plm_config config;
+    plm_torch_bill bill;
+    plm_torch_job job = lora_job("proj", 8); /* the end of q_proj, and no module */
+    load_model("Llama-3.2-1B", &config);
+    assert_int_equal(plm_torch_bill_make(&config, &job, &bill), PLM_ERROR_ARGUMENT);
+    put(job.lora, "self_attn.q_proj");
+    assert_ok(plm_torch_bill_make(&config, &job, &bill));
+    assert_int_equal(bill.adapted_modules, 16);
+}
+
 static void adapters_are_in_fp32_on_a_base_of_16_bits(void **state)
 {
     (void)state;
@@ -633,6 +646,7 @@ int main(void)
         cmocka_unit_test(full_training_holds_sixteen_bytes_a_parameter_in_fp32_and_eight_in_bf16),
         cmocka_unit_test(moments_in_eight_bits_have_a_scale_for_256_and_small_tensors_keep_fp32),
         cmocka_unit_test(other_optimizers_keep_what_they_keep),
+        cmocka_unit_test(modules_are_meant_by_their_whole_names),
         cmocka_unit_test(adapters_are_in_fp32_on_a_base_of_16_bits),
         cmocka_unit_test(a_base_in_four_bits_keeps_the_rest_or_makes_it_fp32),
         cmocka_unit_test(ddp_holds_buckets_as_large_as_its_gradients),
