@@ -65,10 +65,11 @@ int cli_bill_serving(const cli_bill_settings *settings, const plm_operands *oper
     static table filled; /* of some kilobytes for each model */
     cli_bill_targets targets;
     char *text = NULL;
-    plm_status status = cli_bill_targets_find(&settings->choices, &targets);
+    int exit_status;
+    if (!cli_bill_targets_find(&settings->choices, &targets, &exit_status))
+        return exit_status;
     filled.count = 0;
-    if (status == PLM_OK)
-        status = fill(settings, operands, &targets, &filled);
+    plm_status status = fill(settings, operands, &targets, &filled);
     if (status != PLM_OK)
         return cli_finish(status);
     status = settings->choices.json

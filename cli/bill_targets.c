@@ -23,24 +23,32 @@ static plm_status find_target(const char *name, size_t budget_bytes, cli_bill_ta
     return PLM_OK;
 }
 
-plm_status cli_bill_targets_find(const cli_choices *choices, cli_bill_targets *targets)
+bool cli_bill_targets_find(const cli_choices *choices, cli_bill_targets *targets, int *exit_status)
 {
-    char names[256], *rest = NULL;
-    *targets = (cli_bill_targets){0};
-    targets->items[0].budget_bytes = choices->budget_bytes;
-    targets->count = 1;
-    if (!choices->target)
-        return PLM_OK;
+    const char *at = choices->target;
+    *targets = (cli_bill_targets){.items[0].budget_bytes = choices->budget_bytes, .count = 1};
+    if (!at)
+        return true;
     targets->count = 0;
-    snprintf(names, sizeof names, "%s", choices->target);
-    for (char *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-        if (targets->count == CLI_BILL_TARGETS_MAX)
-            break;
+    do {
+        char name[256];
+        size_t count = strcspn(at, ",");
+        if (targets->count == CLI_BILL_TARGETS_MAX || count >= sizeof name) {
+            *exit_status =
+                cli_wrong("wanted at most %d targets, each a name or a path of less than "
+                          "256 bytes, found '%s'",
+                          CLI_BILL_TARGETS_MAX, choices->target);
+            return false;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)count, at);
         plm_status status =
             find_target(name, choices->budget_bytes, &targets->items[targets->count]);
-        if (status != PLM_OK)
-            return status;
+        if (status != PLM_OK) {
+            *exit_status = cli_finish(status);
+            return false;
+        }
         targets->count++;
-    }
-    return targets->count > 0 ? PLM_OK : find_target("", 0, &targets->items[0]);
+        at += count + (at[count] == ',');
+    } while (*at);
+    return true;
 }

@@ -20,7 +20,8 @@ typedef struct cli_bill_targets {
 } cli_bill_targets;
 
 /* *targets = those of --target, parted by commas, with what --budget states, at most the memory of
- * the device; without --budget 98 % of that, as for plans. PLM_ERROR_ARGUMENT. */
-plm_status cli_bill_targets_find(const cli_choices *choices, cli_bill_targets *targets);
+ * the device; without --budget 98 % of that, as for plans. False when *exit_status is the answer
+ * already: the line that says what was wrong was printed. */
+bool cli_bill_targets_find(const cli_choices *choices, cli_bill_targets *targets, int *exit_status);
 
 #endif

@@ -112,6 +112,16 @@ static plm_status fill(const cli_bill_settings *settings, const plm_operands *op
     return status;
 }
 
+/* Lists that a job has no room for. */
+static bool lists_are_short(const cli_config_choices *c)
+{
+    const char *lists[] = {c->lora, c->lora_exclude, c->lora_saves};
+    for (int i = 0; i < 3; i++)
+        if (lists[i] && strlen(lists[i]) >= PLM_TORCH_LIST_TEXT)
+            return false;
+    return true;
+}
+
 static bool any_fits(const table *filled)
 {
     for (int64_t i = 0; i < filled->count; i++) {
@@ -128,10 +138,14 @@ int cli_bill_torch(const cli_bill_settings *settings, const plm_operands *operan
     static table filled; /* of some kilobytes for each model */
     cli_bill_targets targets;
     char *text = NULL;
-    plm_status status = cli_bill_targets_find(&settings->choices, &targets);
+    int exit_status;
+    if (!lists_are_short(&settings->config))
+        return cli_wrong("wanted lists of modules of less than %d bytes, found a longer one",
+                         PLM_TORCH_LIST_TEXT);
+    if (!cli_bill_targets_find(&settings->choices, &targets, &exit_status))
+        return exit_status;
     filled.count = 0;
-    if (status == PLM_OK)
-        status = fill(settings, operands, &targets, &filled);
+    plm_status status = fill(settings, operands, &targets, &filled);
     if (status != PLM_OK)
         return cli_finish(status);
     status = settings->choices.json

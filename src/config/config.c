@@ -142,6 +142,8 @@ static void name_it(const char *file, plm_config *config)
         path[strlen(path) - strlen(".json")] = '\0';
     const char *slash = strrchr(path, '/');
     const char *name = slash && slash[1] ? slash + 1 : path;
+    if (strspn(name, ".") == strlen(name)) /* "." says nothing */
+        name = plm_config_family_text(config->family);
     snprintf(config->name, sizeof config->name, "%.*s", PLM_CONFIG_NAME_TEXT - 1, name);
 }
 

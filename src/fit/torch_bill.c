@@ -232,19 +232,20 @@ static void hold_quantised(census *c, const plm_weight *weight)
     c->largest_matrix = n > c->largest_matrix ? n : c->largest_matrix;
 }
 
-/* A pair of matrices beside a module, in fp32 whatever the module is. */
+/* A pair of matrices beside a module, in fp32 whatever the module is, but for DeepSpeed, which
+ * makes 16 bits of all. */
 static void hold_adapter(census *c, const plm_weight *weight, const plm_torch_adapter *adapter)
 {
-    int64_t rank = c->job->rank;
+    int64_t rank = c->job->rank, size = is_zero_shard(c->job) ? weight_size(c->job) : 4;
     plm_weight part = *weight;
     part.form = PLM_WEIGHT_MATRIX;
     part.rank = 2;
     part.shape[0] = rank;
     part.shape[1] = adapter->in;
-    hold_tensor(c, &part, rank * adapter->in, rank, 4, true);
+    hold_tensor(c, &part, rank * adapter->in, rank, size, true);
     part.shape[0] = adapter->out;
     part.shape[1] = rank;
-    hold_tensor(c, &part, rank * adapter->out, adapter->out, 4, true);
+    hold_tensor(c, &part, rank * adapter->out, adapter->out, size, true);
     c->bill->adapters += rank * (adapter->in + adapter->out);
     c->bill->adapted_modules++;
 }

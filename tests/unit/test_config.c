@@ -452,6 +452,10 @@ static void a_folder_is_read_by_its_config(void **state)
     assert_string_equal(config.name, strrchr(folder, '/') + 1);
     assert_ok(plm_config_load(path, &config));
     assert_string_equal(config.name, strrchr(folder, '/') + 1);
+    snprintf(path, sizeof path, "%s/.", folder);
+    assert_ok(plm_config_load(path, &config));
+    assert_string_equal(config.name, "gpt2");
+    snprintf(path, sizeof path, "%s/config.json", folder);
     assert_true(plm__file_remove(path));
     assert_int_equal(plm_config_load(path, &config), PLM_ERROR_IO);
     assert_int_equal(rmdir(folder), 0);

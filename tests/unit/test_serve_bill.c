@@ -311,7 +311,10 @@ static void what_is_wrong_is_told_in_one_line(void **state)
     assert_refused("bill", MODELS "configs/gpt2.json", "wanted --serve or --as torch");
     assert_refused("bill", "/no/such.json --serve", "/no/such.json");
     assert_refused("bill", MODELS "configs/gpt2.json --serve --target nonesuch", "nonesuch");
-    assert_refused("bill", MODELS "configs/gpt2.json --serve --target ,", "");
+    assert_refused("bill", MODELS "configs/gpt2.json --serve --target ,", "unknown");
+    assert_refused("bill", MODELS "configs/gpt2.json --serve --target=", "unknown");
+    assert_refused("bill", MODELS "configs/gpt2.json --serve --target l4,l4,l4,l4,l4,l4,l4,l4,l4",
+                   "at most 8 targets");
     assert_refused("bill", MODELS "configs/gpt2.json --serve --tensor-parallel 5", "12 heads");
     assert_refused("bill", MODELS "configs/bert-base-uncased.json --serve", "found a bert");
     assert_refused("bill", MODELS "configs/gpt2.json --serve --cache nf4", "--cache");

@@ -224,6 +224,13 @@ static void adapters_are_in_fp32_on_a_base_of_16_bits(void **state)
     assert_int_equal(role(&bill, PLM_TORCH_PARAMETERS), 2 * 1235814400ll + 4 * 1703936);
     assert_int_equal(role(&bill, PLM_TORCH_GRADIENTS), 4 * 1703936);
     assert_int_equal(role(&bill, PLM_TORCH_OPTIMIZER), 8 * 1703936);
+    job.shard = PLM_TORCH_ZERO2; /* DeepSpeed casts them too */
+    job.ranks = 2;
+    bill = bill_of("Llama-3.2-1B", &job);
+    assert_int_equal(role(&bill, PLM_TORCH_PARAMETERS), 2 * (1235814400ll + 1703936));
+    assert_int_equal(role(&bill, PLM_TORCH_MASTER), 4 * 1703936 / 2);
+    job = lora_job("q_proj,v_proj", 16);
+    job.weights = PLM_DTYPE_BF16;
     put(job.lora_saves, "embed_tokens,lm_head"); /* two copies of a tied table */
     bill = bill_of("Llama-3.2-1B", &job);
     assert_int_equal(bill.trainable, 527040512);
@@ -620,6 +627,8 @@ static void the_program_bills_pytorch(void **state)
     assert_refused("bill", MODELS "configs/gpt2.json --as torch --shard zero1", "2 ranks or more");
     assert_refused("bill", MODELS "configs/gpt2.json --as torch --quantize nf4", "wanted LoRA");
     assert_refused("bill", MODELS "configs/gpt2.json --as torch --settings /no/such", "/no/such");
+    assert_refused("bill", MODELS "configs/gpt2.json --as torch --lora \"$(printf '%0256d' 1)\"",
+                   "less than 256 bytes");
 }
 
 static void several_models_make_one_table_of_training_too(void **state)
