@@ -32,6 +32,7 @@ struct wrapper {
 struct kernel {
     const void *function;
     const struct wrapper *module;
+    const char *name; /* in the module's code; the library's own */
 };
 
 static struct kernel *kernels; /* the first sorted_count are sorted by function */
@@ -58,7 +59,7 @@ PLM_STANDIN(void, __cudaRegisterFunction,
         kernels = plm__phantom_table(MAX_KERNELS * sizeof *kernels);
     if (kernel_count < MAX_KERNELS)
         kernels[kernel_count++] =
-            (struct kernel){.function = function, .module = (const void *)module};
+            (struct kernel){.function = function, .module = (const void *)module, .name = name};
     plm__phantom_unlock();
 }
 
@@ -83,7 +84,8 @@ static int compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static const struct wrapper *find_module(const void *function)
+/* Of no module where nobody registered it. */
+static struct kernel find_kernel(const void *function)
 {
     struct kernel wanted = {.function = function};
     plm__phantom_lock();
@@ -94,9 +96,9 @@ static const struct wrapper *find_module(const void *function)
     const struct kernel *found =
         kernel_count ? bsearch(&wanted, kernels, (size_t)kernel_count, sizeof *kernels, compare)
                      : NULL;
-    const struct wrapper *module = found ? found->module : NULL;
+    struct kernel kernel = found ? *found : wanted;
     plm__phantom_unlock();
-    return module;
+    return kernel;
 }
 
 static uint64_t read_field(const unsigned char *at, size_t bytes)
@@ -137,11 +139,26 @@ bool plm__code_choose(const void *binary, struct plm_code *code)
     return true;
 }
 
+/* The module's code that the device runs; none where the kernel is of no module. */
+static struct plm_code code_of(const struct kernel *kernel)
+{
+    struct plm_code code = {0};
+    if (kernel->module)
+        plm__code_choose(kernel->module->binary, &code);
+    return code;
+}
+
 int plm__code_version(const void *function)
 {
-    const struct wrapper *module = find_module(function);
-    struct plm_code code = {0};
-    if (module)
-        plm__code_choose(module->binary, &code);
+    struct kernel kernel = find_kernel(function);
+    struct plm_code code = code_of(&kernel);
     return code.architecture ? code.architecture : plm__phantom_device()->capability;
+}
+
+bool plm__code_use(const void *function, struct plm_kernel_use *use)
+{
+    struct kernel kernel = find_kernel(function);
+    struct plm_code code = code_of(&kernel);
+    struct plm_image image = {code.image, code.image_bytes};
+    return plm__cubin_is(image) && plm__cubin_find(image, kernel.name, use);
 }

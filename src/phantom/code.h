@@ -8,12 +8,18 @@
 #ifndef PLM_PHANTOM_CODE_H
 #define PLM_PHANTOM_CODE_H
 
+#include "phantom/cubin.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 /* 86 for sm_86: the newest machine code of the kernel's module that the device runs; the device's
  * own capability where the module has none or is not known. */
 int plm__code_version(const void *function);
+
+/* *use = what that code says the kernel takes; false, and *use untouched, where the module has no
+ * machine code that can be read (it may be compressed) or is not known. */
+bool plm__code_use(const void *function, struct plm_kernel_use *use);
 
 /* What a device loads of a fat binary. */
 struct plm_code {

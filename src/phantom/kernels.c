@@ -6,9 +6,11 @@
  */
 #include "phantom/code.h"
 #include "phantom/memory.h"
+#include "phantom/modules.h"
 #include "phantom/phantom.h"
 #include "phantom/runtime.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { WARP = 32, MAX_THREADS = 1024, REGISTERS = 32, MAX_NESTED = 64 };
@@ -74,23 +76,50 @@ struct function_attributes {
 
 _Static_assert(sizeof(struct function_attributes) == 144, "as both toolkits have it");
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* The largest block whose registers a multiprocessor has: each warp takes whole lots of them, and
+ * every one of its four parts takes as many warps. */
+static int threads_by_registers(int registers)
+{
+    enum { LOT = 256, PARTS = 4 };
+    int of_warp = (registers * WARP + LOT - 1) / LOT * LOT;
+    int warps = plm__phantom_device()->registers_per_multiprocessor / of_warp / PARTS * PARTS;
+    return warps * WARP;
+}
+
+/* What the kernel takes, by its code; where that is not known, what small kernels take. */
+static struct plm_kernel_use use_of(const void *function)
+{
+    struct plm_kernel_use use = {0};
+    if (!plm__module_use(function, &use))
+        plm__code_use(function, &use);
+    if (!use.registers)
+        use.registers = REGISTERS;
+    use.max_threads = least(use.max_threads ? use.max_threads : MAX_THREADS,
+                            least(MAX_THREADS, threads_by_registers(use.registers)));
+    return use;
+}
+
 PLM_STANDIN(int, cudaFuncGetAttributes, (void *attributes, const void *function))
 {
     int version = plm__code_version(function);
+    struct plm_kernel_use use = use_of(function);
     struct function_attributes answer = {
-        .max_threads = MAX_THREADS,
-        .registers = REGISTERS,
+        .shared_bytes = use.shared_bytes,
+        .constant_bytes = use.constant_bytes,
+        .local_bytes = use.local_bytes,
+        .max_threads = use.max_threads,
+        .registers = use.registers,
         .ptx_version = version,
         .binary_version = version,
         .max_dynamic_shared_bytes = (int)plm__phantom_device()->shared_bytes_per_block_optin,
     };
     memcpy(attributes, &answer, sizeof answer);
     return PLM_CUDA_OK;
-}
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
 }
 
 /* Blocks that fit on a multiprocessor at once: by threads, in whole warps, and by shared memory,
@@ -144,21 +173,29 @@ PLM_STANDIN(int, cudaOccupancyMaxActiveClusters,
     return PLM_CUDA_OK;
 }
 
-/* Triton asks how much a kernel spills (LOCAL_SIZE_BYTES) and drops one that spills much, so every
- * attribute has an answer: 0 is MAX_THREADS_PER_BLOCK, 4 is NUM_REGS. */
-static int kernel_attribute(int attribute)
+static int as_int(size_t bytes)
 {
-    enum {
-        ASKS_MAX_THREADS = 0,
-        ASKS_REGISTERS = 4,
-        ASKS_PTX_VERSION = 5,
-        ASKS_BINARY_VERSION = 6
-    };
+    return bytes < INT_MAX ? (int)bytes : INT_MAX;
+}
+
+/* Triton asks how much a kernel spills (LOCAL_SIZE_BYTES) and Inductor how many registers it takes,
+ * and both try other kernels by the answers. Every attribute has one. */
+static int kernel_attribute(int attribute, const void *function)
+{
+    enum { ASKS_MAX_THREADS, ASKS_SHARED, ASKS_CONSTANT, ASKS_LOCAL, ASKS_REGISTERS };
+    enum { ASKS_PTX_VERSION = 5, ASKS_BINARY_VERSION = 6 };
+    struct plm_kernel_use use = use_of(function);
     switch (attribute) {
     case ASKS_MAX_THREADS:
-        return MAX_THREADS;
+        return use.max_threads;
+    case ASKS_SHARED:
+        return as_int(use.shared_bytes);
+    case ASKS_CONSTANT:
+        return as_int(use.constant_bytes);
+    case ASKS_LOCAL:
+        return as_int(use.local_bytes);
     case ASKS_REGISTERS:
-        return REGISTERS;
+        return use.registers;
     case ASKS_PTX_VERSION:
     case ASKS_BINARY_VERSION:
         return plm__phantom_device()->capability;
@@ -169,7 +206,7 @@ static int kernel_attribute(int attribute)
 
 PLM_STANDIN(int, cuFuncGetAttribute, (int *value, int attribute, void *function))
 {
-    *value = kernel_attribute(attribute);
+    *value = kernel_attribute(attribute, function);
     return PLM_CUDA_OK;
 }
 
@@ -203,6 +240,6 @@ PLM_STANDIN(int, cuLaunchKernel,
 
 PLM_STANDIN(int, cuKernelGetAttribute, (int *value, int attribute, void *kernel, int device))
 {
-    *value = kernel_attribute(attribute);
+    *value = kernel_attribute(attribute, kernel);
     return PLM_CUDA_OK;
 }

@@ -1,104 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver: modules. Of a fat binary with machine code for the device, the names of its kernels
- * are noted, so that one which is not there is not found here either. Any other image (PTX,
- * compressed code, what a compiler linked at run time) is taken as it is, and any name is found in
- * it.
- *
- * Machine code is an ELF file of 64 bits. Only these fields are read:
- *
- *     header    0x28: u64 where the sections are described   0x3c: u16 how many there are
- *     section   64 bytes. 4: u32 type (2 symbols)   0x18: u64 offset   0x20: u64 bytes
- *                         0x28: u32 the section of its names
- *     symbol    24 bytes. 0: u32 name   4: low 4 bits type (2 function)   5: bit 4 a kernel
+ * The driver: modules and their functions. Of machine code for the device (a cubin, alone or in a
+ * fat binary) the image is kept, so that a kernel which is not there is not found here either, and
+ * what a kernel takes is told truly. Any other image (PTX, compressed code, what a compiler linked
+ * at run time) is taken as it is, and any name is found in it.
  */
+#include "phantom/modules.h"
+
 #include "phantom/code.h"
 #include "phantom/memory.h"
 #include "phantom/phantom.h"
 #include "phantom/process.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { MAX_MODULES = 4096, SECTION_BYTES = 64, SYMBOL_BYTES = 24 };
-enum { SYMBOLS = 2, FUNCTION = 2, KERNEL = 0x10 };
-
-/* A part of what the caller has in memory. */
-struct image {
-    const unsigned char *at;
-    size_t bytes;
-};
+enum { MAX_MODULES = 4096, MAX_FUNCTIONS = 1 << 16 };
 
 struct module {
     const void *handle;
-    char *names; /* each ended by a NUL */
-    size_t bytes;
+    struct plm_image image; /* our own copy */
 };
 
-static struct module modules[MAX_MODULES]; /* those whose names are known */
+/* A kernel of a module whose image is known. */
+struct function {
+    const void *handle, *module;
+    const char *name; /* within the module's image: one kernel, one address */
+    struct plm_kernel_use use;
+};
+
+static struct module modules[MAX_MODULES]; /* those whose image is known */
 static int module_count;
-
-static uint64_t field(struct image image, uint64_t offset, size_t bytes)
-{
-    uint64_t value = 0;
-    if (offset <= image.bytes && bytes <= image.bytes - offset)
-        memcpy(&value, image.at + offset, bytes);
-    return value;
-}
-
-/* The part of the image that a section is; none where it does not lie within. */
-static struct image section(struct image image, uint64_t described_at)
-{
-    uint64_t offset = field(image, described_at + 0x18, 8);
-    uint64_t bytes = field(image, described_at + 0x20, 8);
-    bool within = offset <= image.bytes && bytes <= image.bytes - offset;
-    return within ? (struct image){image.at + offset, bytes} : (struct image){NULL, 0};
-}
-
-/* The name at `offset` of the section of names, with its NUL; none where that has no end. */
-static struct image name_at(struct image names, uint64_t offset)
-{
-    const unsigned char *start = names.at + offset;
-    const unsigned char *end =
-        offset < names.bytes ? memchr(start, '\0', names.bytes - offset) : NULL;
-    return end ? (struct image){start, (size_t)(end - start) + 1} : (struct image){NULL, 0};
-}
-
-/* Copies the names of all kernels to `names`, if that is not NULL. Their bytes. */
-static size_t gather_names(struct image image, char *names)
-{
-    uint64_t table = field(image, 0x28, 8), count = field(image, 0x3c, 2);
-    size_t bytes = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t at = table + i * SECTION_BYTES;
-        if (field(image, at + 4, 4) != SYMBOLS)
-            continue;
-        struct image symbols = section(image, at);
-        struct image texts = section(image, table + field(image, at + 0x28, 4) * SECTION_BYTES);
-        for (uint64_t s = 0; s + SYMBOL_BYTES <= symbols.bytes; s += SYMBOL_BYTES) {
-            bool is_kernel =
-                (field(symbols, s + 4, 1) & 15) == FUNCTION && (field(symbols, s + 5, 1) & KERNEL);
-            if (!is_kernel)
-                continue;
-            struct image name = name_at(texts, field(symbols, s, 4));
-            if (names)
-                memcpy(names + bytes, name.at, name.bytes);
-            bytes += name.bytes;
-        }
-    }
-    return bytes;
-}
-
-static bool has_kernel(const struct module *module, const char *name)
-{
-    size_t length;
-    for (size_t at = 0; at < module->bytes; at += length + 1) {
-        length = strlen(module->names + at);
-        if (!strcmp(module->names + at, name))
-            return true;
-    }
-    return false;
-}
+static struct function *functions; /* of MAX_FUNCTIONS */
+static int function_count;
 
 /* With the lock held. */
 static struct module *find(const void *handle)
@@ -109,53 +45,117 @@ static struct module *find(const void *handle)
     return NULL;
 }
 
-static void keep(const void *handle, struct image image)
+static void keep(const void *handle, struct plm_image image)
 {
-    size_t bytes = gather_names(image, NULL);
-    struct module made = {handle, plm__phantom_table(bytes + 1), bytes};
-    gather_names(image, made.names);
+    unsigned char *copy = plm__phantom_table(image.bytes);
+    memcpy(copy, image.at, image.bytes);
     plm__phantom_lock();
     if (module_count == MAX_MODULES)
         plm__phantom_stop("wanted at most %d modules of kernels at once, found more", MAX_MODULES);
-    modules[module_count++] = made;
+    modules[module_count++] = (struct module){handle, {copy, image.bytes}};
     plm__phantom_unlock();
 }
 
 PLM_STANDIN(int, cuModuleLoadData, (void **module, const void *image))
 {
-    static const char elf[] = {0x7f, 'E', 'L', 'F'};
     struct plm_code code;
     bool fat = plm__code_choose(image, &code);
     if (fat && !code.image && !code.has_text)
         return PLM_CUDA_NO_CODE;
+    struct plm_image cubin =
+        fat ? (struct plm_image){code.image, code.image_bytes} : plm__cubin_at(image);
     *module = plm__phantom_handle();
-    if (code.image_bytes >= sizeof elf && !memcmp(code.image, elf, sizeof elf))
-        keep(*module, (struct image){code.image, code.image_bytes});
+    if (plm__cubin_is(cubin))
+        keep(*module, cubin);
     return PLM_CUDA_OK;
+}
+
+/* Inductor loads the cubin that Triton left in a file. */
+PLM_STANDIN(int, cuModuleLoad, (void **module, const char *path))
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return PLM_CUDA_FILE_NOT_FOUND;
+    off_t end = lseek(file, 0, SEEK_END);
+    size_t bytes = end < 0 ? 0 : (size_t)end;
+    void *at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    *module = plm__phantom_handle();
+    if (at == MAP_FAILED)
+        return PLM_CUDA_OK; /* an empty file, a pipe: nothing is known of it */
+    if (plm__cubin_is((struct plm_image){at, bytes}))
+        keep(*module, (struct plm_image){at, bytes});
+    munmap(at, bytes);
+    return PLM_CUDA_OK;
+}
+
+/* With the lock held. */
+static void forget_functions(const void *module)
+{
+    int kept = 0;
+    for (int i = 0; i < function_count; i++)
+        if (functions[i].module != module)
+            functions[kept++] = functions[i];
+    function_count = kept;
 }
 
 PLM_STANDIN(int, cuModuleUnload, (const void *module))
 {
-    struct module gone = {0};
+    struct plm_image gone = {NULL, 0};
     plm__phantom_lock();
     struct module *known = find(module);
     if (known) {
-        gone = *known;
+        gone = known->image;
         *known = modules[--module_count];
+        forget_functions(module);
     }
     plm__phantom_unlock();
-    if (gone.names)
-        munmap(gone.names, gone.bytes + 1);
+    if (gone.at)
+        munmap((void *)(uintptr_t)gone.at, gone.bytes);
     return PLM_CUDA_OK;
 }
 
-PLM_STANDIN(int, cuModuleGetFunction, (void **function, const void *module, const char *name))
+/* The kernel's handle, the same each time; NULL where the module has no such kernel. With the lock
+ * held. */
+static const void *function_of(const struct module *module, const char *name)
+{
+    struct plm_kernel_use use;
+    const char *found = plm__cubin_find(module->image, name, &use);
+    if (!found)
+        return NULL;
+    for (int i = 0; i < function_count; i++)
+        if (functions[i].name == found)
+            return functions[i].handle;
+    if (!functions)
+        functions = plm__phantom_table(MAX_FUNCTIONS * sizeof *functions);
+    if (function_count == MAX_FUNCTIONS)
+        plm__phantom_stop("wanted at most %d kernels of modules at once, found more",
+                          MAX_FUNCTIONS);
+    const void *handle = plm__phantom_handle();
+    functions[function_count++] = (struct function){handle, module->handle, found, use};
+    return handle;
+}
+
+PLM_STANDIN(int, cuModuleGetFunction, (const void **function, const void *module, const char *name))
 {
     plm__phantom_lock();
     const struct module *known = find(module);
-    bool found = !known || has_kernel(known, name);
+    const void *found = known ? function_of(known, name) : plm__phantom_handle();
     plm__phantom_unlock();
     if (found)
-        *function = plm__phantom_handle();
+        *function = found;
     return found ? PLM_CUDA_OK : PLM_CUDA_NOT_FOUND;
+}
+
+bool plm__module_use(const void *function, struct plm_kernel_use *use)
+{
+    bool known = false;
+    plm__phantom_lock();
+    for (int i = 0; i < function_count && !known; i++) {
+        known = functions[i].handle == function;
+        if (known)
+            *use = functions[i].use;
+    }
+    plm__phantom_unlock();
+    return known;
 }

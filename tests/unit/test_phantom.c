@@ -5,6 +5,7 @@
  * loads a runtime (libcudart.so.12 or .13, tests/phantom/cudart.c), then the library, and checks.
  * What a failed check wanted is printed; what the library prints is caught.
  */
+#include "unit/fake_cubin.h"
 #include "unit/phantom_call.h"
 
 #include <errno.h>
@@ -586,6 +587,152 @@ static void code_that_leads_out_of_its_image_has_no_kernels(void **state)
 {
     (void)state;
     run_child(CAPABILITY("86"), 13, load_broken_modules);
+}
+
+/* The first five attributes: threads, shared, constant and local bytes, registers. */
+static void check_use(const void *function, const int wanted[5])
+{
+    for (int attribute = 0; attribute < 5; attribute++) {
+        int value = -1;
+        CALL(cuFuncGetAttribute, int, (int *, int, const void *), (&value, attribute, function));
+        CHECK_EQUAL(value, wanted[attribute]);
+    }
+}
+
+static const void *kernel_of(void *module, const char *name)
+{
+    const void *function = NULL;
+    CALL(cuModuleGetFunction, int, (const void **, void *, const char *),
+         (&function, module, name));
+    return function;
+}
+
+static const int of_small_kernels[] = {1024, 0, 0, 0, 32};
+static const int of_big[] = {128, 1200, 256, 200, 40};
+static const struct fake_kernel big = {.registers = 40,
+                                       .stack_bytes = 200,
+                                       .shared_bytes = 1200,
+                                       .constant_bytes = 256,
+                                       .bound = {128, 1, 1}};
+
+static void ask_what_kernels_take(void)
+{
+    struct fake_cubin cubin = fake_cubin_make(&big);
+    void *module = NULL, *other = NULL;
+    CHECK_EQUAL(load_module(&module, cubin.bytes), 0);
+    CHECK_EQUAL(load_module(&other, cubin.bytes), 0);
+    memset(&cubin, 0, sizeof cubin); /* what was loaded stays */
+    const void *function = kernel_of(module, "big");
+    check_use(function, of_big);
+    CHECK(kernel_of(module, "big") == function);
+    CHECK(kernel_of(other, "big") != function);
+    CHECK(kernel_of(module, "small") != function);
+    CHECK(!kernel_of(module, "helper"));
+    CHECK_EQUAL(CALL(cuModuleUnload, int, (void *), (module)), 0);
+    check_use(function, of_small_kernels); /* nothing is known of it any more */
+    check_use(kernel_of(other, "big"), of_big);
+}
+
+static void a_kernel_takes_what_its_code_says(void **state)
+{
+    (void)state;
+    run_child(H200, 13, ask_what_kernels_take);
+}
+
+/* A warp of 32 takes its registers in lots of 256, a multiprocessor has 65536 in four parts. */
+static void ask_for_threads(void)
+{
+    static const int pairs[][2] = {{64, 1024}, {65, 896},  {72, 896},  {73, 768},
+                                   {80, 768},  {81, 640},  {128, 512}, {129, 384},
+                                   {168, 384}, {169, 256}, {255, 256}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct fake_cubin cubin =
+            fake_cubin_make(&(struct fake_kernel){.registers = (unsigned)pairs[i][0]});
+        const int wanted[] = {pairs[i][1], 0, 0, 0, pairs[i][0]};
+        void *module = NULL;
+        CHECK_EQUAL(load_module(&module, cubin.bytes), 0);
+        check_use(kernel_of(module, "big"), wanted);
+    }
+}
+
+static void a_block_has_the_threads_whose_registers_there_are(void **state)
+{
+    (void)state;
+    run_child(H200, 13, ask_for_threads);
+}
+
+static int load_file(void **module, const char *path)
+{
+    return CALL(cuModuleLoad, int, (void **, const char *), (module, path));
+}
+
+static void load_files(void)
+{
+    struct fake_cubin cubin = fake_cubin_make(&big);
+    const char *path = path_in_folder("log"); /* a file that end_folder removes */
+    void *module = NULL;
+    CHECK_EQUAL(load_file(&module, path), 301);
+    CHECK(!module);
+    FILE *file = fopen(path, "w");
+    CHECK(file);
+    fclose(file);
+    CHECK_EQUAL(load_file(&module, path), 0); /* of which nothing is known */
+    check_use(kernel_of(module, "anything"), of_small_kernels);
+    file = fopen(path, "w");
+    CHECK(file && fwrite(cubin.bytes, 1, cubin.count, file) == cubin.count && !fclose(file));
+    CHECK_EQUAL(load_file(&module, path), 0);
+    CHECK_EQUAL(truncate(path, 0), 0); /* what was loaded stays */
+    check_use(kernel_of(module, "big"), of_big);
+    CHECK(!kernel_of(module, "helper"));
+}
+
+static void a_module_in_a_file_is_read_as_one_in_memory(void **state)
+{
+    (void)state;
+    run_child(H200, 13, load_files);
+}
+
+/* The runtime: sizes at 0, 8 and 16, threads at 24, registers at 28 of cudaFuncAttributes. */
+static void ask_what_registered_kernels_take(void)
+{
+    static unsigned char fat[16 + 64 + FAKE_CUBIN_BYTES];
+    static struct {
+        int magic, version;
+        void *data, *name;
+    } wrapper = {0x466243b1, 1, fat, NULL};
+    static const unsigned char head[] = {0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0};
+    struct fake_cubin cubin = fake_cubin_make(&big);
+    memcpy(fat, head, sizeof head);
+    put(fat + 8, 64 + cubin.count, 8);
+    put(fat + 16, 2, 2);
+    put(fat + 16 + 4, 64, 4);
+    put(fat + 16 + 8, cubin.count, 8);
+    put(fat + 16 + 28, 90, 4);
+    memcpy(fat + 16 + 64, cubin.bytes, cubin.count);
+    void **module = CALL(__cudaRegisterFatBinary, void **, (void *), (&wrapper));
+    CALL(__cudaRegisterFunction, void,
+         (void **, const void *, char *, const char *, int, void *, void *, void *, void *, int *),
+         (module, fat + 1, NULL, "big", -1, NULL, NULL, NULL, NULL, NULL));
+    unsigned char attributes[144];
+    CALL(cudaFuncGetAttributes, int, (void *, const void *), (attributes, fat + 1));
+    size_t sizes[3];
+    int counts[2];
+    memcpy(sizes, attributes, sizeof sizes);
+    memcpy(counts, attributes + sizeof sizes, sizeof counts);
+    CHECK_EQUAL(sizes[0], 1200);
+    CHECK_EQUAL(sizes[1], 256);
+    CHECK_EQUAL(sizes[2], 200);
+    CHECK_EQUAL(counts[0], 128);
+    CHECK_EQUAL(counts[1], 40);
+    check_use(fat + 1, of_big); /* cudaGetFuncBySymbol gives the same address to the driver */
+    put(fat + 16 + 64, 0, 4);   /* compressed, for all we know */
+    check_use(fat + 1, of_small_kernels);
+}
+
+static void a_registered_kernel_takes_what_its_code_says(void **state)
+{
+    (void)state;
+    run_child(H200, 13, ask_what_registered_kernels_take);
 }
 
 static int launch(const unsigned size[6], unsigned shared_bytes)
@@ -1245,6 +1392,10 @@ int main(void)
         cmocka_unit_test(a_kernel_has_the_newest_code_that_the_device_runs),
         cmocka_unit_test(a_module_has_the_kernels_of_its_code_and_no_others),
         cmocka_unit_test(code_that_leads_out_of_its_image_has_no_kernels),
+        cmocka_unit_test(a_kernel_takes_what_its_code_says),
+        cmocka_unit_test(a_block_has_the_threads_whose_registers_there_are),
+        cmocka_unit_test(a_module_in_a_file_is_read_as_one_in_memory),
+        cmocka_unit_test(a_registered_kernel_takes_what_its_code_says),
         cmocka_unit_test(a_launch_that_no_device_would_run_is_refused),
         cmocka_unit_test(each_stream_knows_its_own_capture),
         cmocka_unit_test(capture_info_writes_through_the_arguments_that_its_cuda_has),
