@@ -78,6 +78,7 @@ enum { CUDNN_HEUR_MODE_FALLBACK = 2 }; /* the last list that PyTorch asks for */
 
 enum { /* cudnnBackendKnobType_t */
        CUDNN_KNOB_TYPE_TILE_SIZE = 2,
+       CUDNN_KNOB_TYPE_TILEK = 13,
        CUDNN_KNOB_TYPE_WORKSPACE = 25, /* 1: no workspace for partial results */
        CUDNN_KNOB_TYPE_TILE_CGA_M = 27,
        CUDNN_KNOB_TYPE_TILE_CGA_N = 28,

@@ -82,6 +82,8 @@ static void take_knob(struct plm_cudnn_knobs *knobs, int type, int64_t value)
 {
     if (type == CUDNN_KNOB_TYPE_TILE_SIZE)
         knobs->tile = value;
+    else if (type == CUDNN_KNOB_TYPE_TILEK)
+        knobs->depth = value;
     else if (type == CUDNN_KNOB_TYPE_WORKSPACE)
         knobs->no_workspace = value;
     else if (type == CUDNN_KNOB_TYPE_TILE_CGA_M)
@@ -94,7 +96,7 @@ static void take_knob(struct plm_cudnn_knobs *knobs, int type, int64_t value)
 static struct plm_cudnn_knobs read_knobs(plm_cudnn_descriptor configuration)
 {
     const struct plm_cudnn_real *real = plm__cudnn_real();
-    struct plm_cudnn_knobs knobs = {-1, -1, -1, -1};
+    struct plm_cudnn_knobs knobs = {-1, -1, -1, -1, -1};
     plm_cudnn_descriptor choices[KNOBS_MAX] = {NULL};
     int made = 0;
     while (made < KNOBS_MAX && !real->create(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &choices[made]))

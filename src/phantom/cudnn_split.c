@@ -19,9 +19,10 @@
  * 32 x 4 x 65,536 = 8,388,608 and 32 + 4 x 32 x (2 + 1) + 127 = 543. Added to the 27,262,992 for
  * turning the tensors to channels last: 35,652,143, as recorded.
  *
- * How many parts: cuDNN weighs steps saved against the cost of a level of the tree. Costs below are
- * the number of steps from which the library splits in two. Only a step's cost is compared, so a
- * part that could as well be left out is: s = ceil(steps / ceil(steps / s)).
+ * How many parts: cuDNN weighs steps saved against the cost of putting parts together. Costs below
+ * were fitted to an H200's answers for 31,977 convolutions, each with up to 140 configurations
+ * forced on it. Only a step's cost is compared, so a part that could as well be left out is:
+ * s = ceil(steps / ceil(steps / s)).
  */
 #include "phantom/cudnn_split.h"
 
@@ -31,60 +32,66 @@
 #include <stddef.h>
 
 enum {
-    STEP_BYTES = 128,  /* of one row of an operand: 32 numbers of 4 bytes, 64 of 2 */
-    DEEP_SUM = 1024,   /* elements of the sum: splits that are deeper are always taken */
-    MANY_PARTS = 8,    /* more than so many are only made of deep splits */
-    TREE_BYTES = 32,   /* before the flags */
-    WORD_BYTES = 4,    /* a flag, a counter */
-    ALIGN_BYTES = 127, /* so that what follows can start at a multiple of 128 */
-    UNALIGNED = 16,    /* all else in a workspace is a multiple of this */
+    STEP_ELEMENTS = 32, /* of the sum, where the knob TILEK is 0; twice as many where it is 1 */
+    DEPTH_MAX = 2,      /* of that knob; no more is known */
+    DEEP_SUM = 1024,    /* elements of the sum: splits that are deeper are always taken */
+    SHORT_SUM = 128,    /* a part of tiles left over has no fewer */
+    MANY_PARTS = 8,     /* more than so many are only made of deep splits */
+    PARTS_MAX = 128,    /* of such */
+    TREE_BYTES = 32,    /* before the flags */
+    WORD_BYTES = 4,     /* a flag, a counter */
+    ALIGN_BYTES = 127,  /* so that what follows can start at a multiple of 128 */
+    UNALIGNED = 16,     /* all else in a workspace is a multiple of this */
+    GROUPS = 8,         /* of multiprocessors (GPC) on an H200 */
+    GROUPED = 132,      /* multiprocessors of the cards whose groups are known */
 };
 
-/* From how many steps on two parts are better than one: `whole` where all tiles run at once, `rest`
- * for those left over. cuDNN's own costs per type: bfloat16's are not those of half precision. */
-struct threshold {
-    int whole, rest;
-};
+/* cuDNN takes bfloat16's partial results to cost eight times as many steps. */
+static const double BFLOAT_COST = 8;
 
-struct tile {
-    int rows, columns; /* 0: no such tile is known */
-    struct threshold single, half, bfloat;
-};
-
-/* By CUDNN_KNOB_TYPE_TILE_SIZE. Shapes come from the counter: with 18 multiprocessors a workspace
- * without splits is 131 from the 37th tile on. {0, 0}: the type has no kernel of that tile. */
-static const struct tile tiles[] = {
-    [0] = {128, 128, {28, 14}, {14, 7}, {106, 54}}, [1] = {128, 64, {40, 17}, {18, 8}, {138, 64}},
-    [2] = {128, 32, {0, 0}, {25, 11}, {0, 0}},      [3] = {256, 128, {24, 12}, {12, 6}, {90, 48}},
-    [4] = {256, 64, {28, 14}, {14, 7}, {106, 54}},  [5] = {64, 64, {50, 22}, {26, 11}, {200, 85}},
-    [6] = {128, 256, {0, 0}, {12, 6}, {90, 48}},    [7] = {64, 128, {36, 16}, {18, 8}, {138, 64}},
-    [8] = {64, 32, {0, 0}, {0, 0}, {0, 0}},         [9] = {64, 256, {28, 14}, {14, 7}, {106, 54}},
-    [16] = {256, 32, {0, 0}, {18, 8}, {0, 0}},      [18] = {64, 192, {30, 15}, {15, 8}, {0, 0}},
-    [19] = {128, 192, {24, 13}, {12, 7}, {0, 0}},
+/* Rows and columns by CUDNN_KNOB_TYPE_TILE_SIZE; 0: no such tile is known. Shapes come from the
+ * counter: with 18 multiprocessors a workspace without splits is 131 from the 37th tile on. */
+static const struct tile {
+    int rows, columns;
+} tiles[] = {
+    [0] = {128, 128}, [1] = {128, 64},  [2] = {128, 32},   [3] = {256, 128}, [4] = {256, 64},
+    [5] = {64, 64},   [6] = {128, 256}, [7] = {64, 128},   [8] = {64, 32},   [9] = {64, 256},
+    [16] = {256, 32}, [18] = {64, 192}, [19] = {128, 192}, [20] = {256, 96},
 };
 enum { TILE_COUNT = sizeof tiles / sizeof tiles[0] };
+
+/* What putting two partial results together costs, in steps of 32 elements, by elements of a tile:
+ * `whole` for each level of the tree where all tiles run at once, `rest` for tiles left over. */
+static const struct price {
+    int elements;
+    double whole, rest;
+} prices[] = {
+    {2048, 41, 18.3},    {4096, 24.75, 11.75}, {8192, 17.4, 8.45},   {12288, 14.6, 7.25},
+    {16384, 13.2, 6.75}, {24576, 11.8, 6.2},   {32768, 11.2, 5.875},
+};
+enum { PRICE_COUNT = sizeof prices / sizeof prices[0] };
 
 static int64_t divide_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-static const struct threshold *threshold_of(const struct tile *tile, int type)
+static bool is_split(int type)
 {
-    switch (type) {
-    case CUDNN_DATA_FLOAT:
-        return &tile->single;
-    case CUDNN_DATA_HALF:
-        return &tile->half;
-    case CUDNN_DATA_BFLOAT16:
-        return &tile->bfloat;
-    default:
-        return NULL;
-    }
+    return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
+}
+
+static const struct price *price_of(const struct tile *tile)
+{
+    int last = 0;
+    while (last < PRICE_COUNT - 1 && prices[last].elements < tile->rows * tile->columns)
+        last++;
+    return &prices[last];
 }
 
 /* Rows and columns of tiles in the result, and steps along the sum. Channels are laid into tiles
- * and steps anew for each place of the filter. */
+ * and steps anew for each place of the filter. Of groups, results are laid into tiles together;
+ * what is summed, and a filter's channels, are those of one group. */
 static void lay_out(const struct plm_cudnn_convolution *c, const struct tile *tile, int64_t step,
                     int64_t *rows, int64_t *columns, int64_t *steps)
 {
@@ -102,7 +109,7 @@ static void lay_out(const struct plm_cudnn_convolution *c, const struct tile *ti
     } else {
         *rows = divide_up(image[0] * plm__cudnn_places(&c->image), tile->rows);
         *columns = divide_up(image[1], tile->columns);
-        *steps = places * divide_up(filter[0], step);
+        *steps = places * divide_up(filter[0] * filter[1] / image[1], step);
     }
 }
 
@@ -111,14 +118,13 @@ bool plm__cudnn_work_of(const struct plm_cudnn_convolution *c, const struct plm_
 {
     if (c->direction == PLM_CUDNN_NO_CONVOLUTION || knobs->no_workspace < 0 ||
         knobs->cluster_rows < 1 || knobs->cluster_columns < 1 || knobs->tile < 0 ||
-        knobs->tile >= TILE_COUNT || !tiles[knobs->tile].rows ||
-        c->image.dimensions[1] != c->filter.dimensions[1]) /* groups: other kernels, not known */
+        knobs->tile >= TILE_COUNT || !tiles[knobs->tile].rows || knobs->depth < 0 ||
+        knobs->depth >= DEPTH_MAX || !is_split(c->image.type) || c->filter.dimensions[1] < 1)
         return false;
     const struct tile *tile = &tiles[knobs->tile];
-    const struct threshold *threshold = threshold_of(tile, c->image.type);
-    if (!threshold)
-        return false;
-    int64_t step = STEP_BYTES / plm__cudnn_element_bytes(c->image.type);
+    const struct price *price = price_of(tile);
+    double scale = c->image.type == CUDNN_DATA_BFLOAT16 ? BFLOAT_COST : 1;
+    int64_t step = STEP_ELEMENTS << knobs->depth;
     int64_t rows, columns, steps;
     lay_out(c, tile, step, &rows, &columns, &steps);
     rows = divide_up(rows, knobs->cluster_rows) * knobs->cluster_rows;
@@ -128,11 +134,11 @@ bool plm__cudnn_work_of(const struct plm_cudnn_convolution *c, const struct plm_
         .cluster = knobs->cluster_rows * knobs->cluster_columns,
         .steps = steps,
         .deep_steps = DEEP_SUM / step + 1,
+        .short_steps = SHORT_SUM / step,
         .tile_bytes = (int64_t)tile->rows * tile->columns * 4,
-        /* At the threshold the costs of one part and of two are equal, and the library splits. */
-        .level = threshold->whole / 2.0 - 0.25,
-        .rest_level = threshold->rest / 2.0 - 0.25,
-        .may_split = !knobs->no_workspace && threshold->whole,
+        .level = price->whole * scale * STEP_ELEMENTS / (double)step,
+        .rest_level = price->rest * scale * STEP_ELEMENTS / (double)step,
+        .may_split = !knobs->no_workspace,
     };
     return true;
 }
@@ -156,40 +162,70 @@ static int64_t nodes(int64_t parts)
     return nodes;
 }
 
-/* The cost of parts for tiles left over, in levels; read off where the library's choice changes
- * (2 to 3 parts at 28.5 steps where a level costs 6.75, and so on). */
+/* What it costs to put so many parts of tiles left over together, where two cost 6.75: each part
+ * beyond the 18th adds `more` to the sum over all, and each level of the tree a little. */
 static double rest_cost(int64_t parts)
 {
-    static const double costs[] = {0, 0, 1, 1.71, 2, 2.35, 2.54, 2.65, 2.77, 2.89};
-    if (parts < 10)
+    static const double costs[] = {0,     0,     6.75,  11.5, 13.37, 15.6,  16.99,
+                                   17.82, 18.56, 19.37, 20,   20.52, 20.91, 21.28,
+                                   21.59, 21.86, 22.09, 22.3, 22.48};
+    static const struct {
+        int64_t until;
+        double more;
+    } beyond[] = {{32, 25.05}, {64, 25.32}, {INT64_MAX, 25.46}};
+    enum { FEW = sizeof costs / sizeof costs[0] };
+    if (parts < FEW)
         return costs[parts];
-    return 2.89 + 0.5 * (levels(parts) - 4) + 0.5 * (double)(parts - 9) / (double)parts;
+    double sum = 385.46;
+    int64_t from = FEW - 1;
+    for (size_t i = 0; from < parts; i++) {
+        int64_t until = beyond[i].until < parts ? beyond[i].until : parts;
+        sum += (double)(until - from) * beyond[i].more;
+        from = until;
+    }
+    return sum / (double)parts + 0.35 * levels(parts) - 0.685;
 }
 
 static double cost(const struct plm_cudnn_work *work, int64_t parts, bool rest)
 {
     if (rest)
-        return (double)work->steps / (double)parts + work->rest_level * rest_cost(parts);
+        return (double)work->steps / (double)parts + work->rest_level * rest_cost(parts) / 6.75;
     return (double)divide_up(work->steps, parts) + work->level * levels(parts);
 }
 
 int64_t plm__cudnn_parts(const struct plm_cudnn_work *work, int64_t most, bool rest)
 {
+    const double equal = 1e-9; /* of two costs that are the same but for rounding */
     int64_t deep = work->steps / work->deep_steps;
     if (!work->may_split || most < 2)
         return 1;
-    if (!rest && most > MANY_PARTS && deep > MANY_PARTS)
-        return deep < most ? deep : most;
-    int64_t best = 1;
-    for (int64_t parts = 2; parts <= most && parts <= work->steps; parts++)
-        if (cost(work, parts, rest) <= cost(work, best, rest))
+    if (!rest && most > MANY_PARTS && deep > MANY_PARTS) {
+        int64_t parts = deep < most ? deep : most;
+        return parts < PARTS_MAX ? parts : PARTS_MAX;
+    }
+    int64_t longest = work->steps / (rest ? work->short_steps : 1), best = 1;
+    for (int64_t parts = 2; parts <= most && parts <= longest; parts++)
+        if (cost(work, parts, rest) <= cost(work, best, rest) + equal)
             best = parts;
     return divide_up(work->steps, divide_up(work->steps, best));
+}
+
+/* Multiprocessors of an H200's groups: what clusters of 3 to 16 leave idle is explained by these.
+ * Eight more stand in no group. */
+static int64_t grouped_slots(int64_t cluster)
+{
+    static const int groups[GROUPS] = {18, 18, 16, 16, 16, 16, 16, 8};
+    int64_t slots = 0;
+    for (int i = 0; i < GROUPS; i++)
+        slots += groups[i] / cluster * cluster;
+    return slots;
 }
 
 int64_t plm__cudnn_slots(int multiprocessors, int64_t cluster)
 {
     int64_t usable = multiprocessors;
+    if (cluster > 2 && multiprocessors == GROUPED)
+        return grouped_slots(cluster);
     if (cluster > 2 && multiprocessors > PLM_CUDNN_TOLD_MULTIPROCESSORS)
         usable -= multiprocessors / 11;
     return usable / cluster * cluster;

@@ -19,6 +19,7 @@ struct plm_cudnn_convolution;
 /* What of an engine's configuration decides; -1: the engine has no such knob. */
 struct plm_cudnn_knobs {
     int64_t tile;            /* CUDNN_KNOB_TYPE_TILE_SIZE, an index */
+    int64_t depth;           /* CUDNN_KNOB_TYPE_TILEK, an index */
     int64_t no_workspace;    /* CUDNN_KNOB_TYPE_WORKSPACE: 1 forbids splits */
     int64_t cluster_rows;    /* CUDNN_KNOB_TYPE_TILE_CGA_M, in tiles */
     int64_t cluster_columns; /* CUDNN_KNOB_TYPE_TILE_CGA_N */
@@ -28,13 +29,14 @@ enum { PLM_CUDNN_TOLD_MULTIPROCESSORS = 18 }; /* what cuDNN counts without a car
 
 /* A product of matrices as one of those kernels works it off. */
 struct plm_cudnn_work {
-    int64_t tiles;      /* of the result, whole clusters of them */
-    int64_t cluster;    /* tiles that run together */
-    int64_t steps;      /* along the sum, of 128 bytes of an operand each */
-    int64_t deep_steps; /* a split of so many is worth while however many there are */
-    int64_t tile_bytes; /* of a partial result: 4 an element */
-    double level;       /* what putting two halves together costs, in steps: all tiles at once */
-    double rest_level;  /* the same for the last tiles, which follow full rounds */
+    int64_t tiles;       /* of the result, whole clusters of them */
+    int64_t cluster;     /* tiles that run together */
+    int64_t steps;       /* along the sum, of 32 or 64 elements each */
+    int64_t deep_steps;  /* a split of so many is worth while however many there are */
+    int64_t short_steps; /* a part of a tile left over has so many at least */
+    int64_t tile_bytes;  /* of a partial result: 4 an element */
+    double level;        /* what putting two halves together costs, in steps: all tiles at once */
+    double rest_level;   /* the same for the last tiles, which follow full rounds */
     bool may_split;
 };
 
@@ -43,9 +45,8 @@ bool plm__cudnn_work_of(const struct plm_cudnn_convolution *convolution,
                         const struct plm_cudnn_knobs *knobs, struct plm_cudnn_work *work);
 
 /* Tiles that run at once. A cluster must fit into one group of multiprocessors (GPC), so larger
- * clusters leave some idle: of an H200's 132, clusters of three and of four use 120 (recorded: 13
- * parts of 9 tiles and not 14; 24 tiles left of 144). 18 are one whole group. Other cards are taken
- * to lose the same share. */
+ * clusters leave some idle: of an H200's 132, clusters of three use 117, of four 120, of five 110.
+ * 18 are one whole group. Other cards are taken to lose an eleventh, as clusters of four do. */
 int64_t plm__cudnn_slots(int multiprocessors, int64_t cluster);
 
 /* How many parts the sum of each of `tiles` tiles is split into, 1 for none, where `most` parts fit

@@ -276,6 +276,7 @@ static void compare(const struct interface *cudnn, const struct plm_cudnn_convol
     for (int64_t i = 0; i < count; i++) {
         struct plm_cudnn_knobs knobs = {
             knob_of(cudnn, configurations[i], CUDNN_KNOB_TYPE_TILE_SIZE),
+            knob_of(cudnn, configurations[i], CUDNN_KNOB_TYPE_TILEK),
             knob_of(cudnn, configurations[i], CUDNN_KNOB_TYPE_WORKSPACE),
             knob_of(cudnn, configurations[i], CUDNN_KNOB_TYPE_TILE_CGA_M),
             knob_of(cudnn, configurations[i], CUDNN_KNOB_TYPE_TILE_CGA_N)};
@@ -316,7 +317,7 @@ static struct interface real_with_device(void)
     return cudnn;
 }
 
-/* Measured: 1,734 of 1,744 with cuDNN 9.19. What is not explained is mended from the told size. */
+/* Measured: 872 of 878 with cuDNN 9.19. What is not explained is mended from the told size. */
 static void the_rules_of_splitting_are_the_librarys(void **state)
 {
     (void)state;
@@ -334,7 +335,7 @@ static void the_rules_of_splitting_are_the_librarys(void **state)
     }
     print_message("%d of %d sizes told are as the rules have them\n", explained, splitting);
     assert_true(splitting > 200);
-    assert_true(explained * 100 >= splitting * 97);
+    assert_true(explained * 100 >= splitting * 99);
 }
 
 /* lstm_lm: two layers of 1024 over 512, 128 steps of 64 sequences, in 32 bits. */
