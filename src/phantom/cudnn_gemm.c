@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engines of matrix products take, read off recordings of an H200 (cuDNN 9.19) whose own
- * log names the engine of each convolution, and off ResNet-50's in bfloat16.
+ * What the engines of matrix products take. Which of three settings of its engine cuDNN prefers (no
+ * workspace, a little, any) and how cuBLAS then splits are choices of both libraries that nothing
+ * tells without a card: of 60,491 convolutions an H200 was asked for them, and the trees of
+ * cudnn_gemm.def are fitted to the answers.
  *
- * Forward and for an image's gradient nothing but a few flags. In 32 bits they are 400 bytes or
- * none: told as 400 where filters do not outnumber channels (right in 19 of 24 with channels before
- * space). In 16 bits 0 or 272, told as 0. Either is a block of 512 bytes at most; two of ten
- * forward products in 32 bits with channels last took over 2 MB, which is not modelled.
- *
- * A filter's gradient sums over images. Where channels come before space, each image is a product
- * of its own, and its K x C results are kept in 32-bit numbers whatever the type: N K C 4 bytes (25
- * of 27; the other two are one shape, with 400 more). Worked example: [32,256,56,56] by 64 filters:
- * 32 x 64 x 256 x 4 = 2,097,152, as recorded.
- *
- * With channels last all is one product, whose sum over N H W places is split; how, cuBLAS weighs
- * in a way that is not known. The number of parts here is a fit. In 32 bits two rounds of tiles of
- * 128 x 128: the recorded number in 8 of 10. In 16 bits 1.6 sqrt(steps / tiles), with steps of 64
- * places, at most one round: for 24 gradients of 0 to 8.7 MB the mean error is 0.9 MB, and 18 are
- * within 1 MB. Worked example: 512 filters over 128 channels at 50,176 places are 784 steps and 4
- * tiles: 1.6 x 14 = 22 parts of 512 x 128 x 4 = 262,144 bytes, 5,767,168; recorded are 272 more.
+ * Forward and for an image's gradient most products take nothing or a few flags (272 bytes in 16
+ * bits, 400 in 32), a block of 512 bytes at most. A filter's gradient sums over images. Where
+ * channels come before space, each image is a product of its own, and its K x C results are kept in
+ * 32-bit numbers whatever the type: N K C 4 bytes. Worked example: [32,256,56,56] by 64 filters:
+ * 32 x 64 x 256 x 4 = 2,097,152, as recorded. With channels last all is one product, whose sum over
+ * N H W places is split into parts of K C 4 bytes.
  */
 #include "phantom/cudnn_gemm.h"
 
@@ -27,14 +19,50 @@
 
 enum { FORWARD_ENGINE = 58, FILTER_ENGINE = 62, DATA_ENGINE = 63 };
 enum {
-    FLAG_BYTES = 400,
-    PART_BYTES = 4, /* of a partial result */
+    PART_BYTES = 4, /* of a number of a partial result */
     TILE_SIDE = 128,
-    STEP_PLACES = 64,  /* of a sum in 16 bits */
-    STEPS_MIN = 65,    /* shorter sums are not split: 64 steps were not, 98 were */
-    ROUNDS_SINGLE = 2, /* in 32 bits */
-    PARTS_MIN = 8,     /* in 32 bits: 16 parts were made, 4 were not */
+    STEP = 64,      /* of a sum */
+    GRAIN_MAX = 16, /* alignments are told apart up to so many elements */
 };
+
+/* What is asked of a product: rows x columns results, each a sum, `images` of such at once. */
+enum question {
+    ROWS,
+    COLUMNS,
+    SUM,
+    IMAGES,
+    ROW_GRAIN, /* the largest power of two that divides it */
+    COLUMN_GRAIN,
+    SUM_GRAIN,
+    TILES,       /* of 128 x 128 results */
+    FLAT_TILES,  /* of 64 x 128 */
+    TALL_TILES,  /* of 128 x 64 */
+    LARGE_TILES, /* of 256 x 128 */
+    RESULTS,
+    STEPS_PER_TILE,
+    IS_IMAGE, /* 1: the gradient of an image */
+    IS_BFLOAT,
+    QUESTIONS,
+};
+
+enum kind { ASKS, TAKES_PARTS, TAKES_WAVES };
+
+static const struct node {
+    int kind, what; /* the question, or how many parts or waves */
+    int64_t number; /* the bound, or bytes */
+    int above;
+} nodes[] = {
+#define ASK(question, bound, above) {ASKS, question, bound, above},
+#define PARTS(parts, bytes)         {TAKES_PARTS, parts, bytes, 0},
+#define WAVES(waves, bytes)         {TAKES_WAVES, waves, bytes, 0},
+#include "phantom/cudnn_gemm.def"
+#undef ASK
+#undef PARTS
+#undef WAVES
+};
+
+/* By type (16 bits, 32), layout (channels before space, last), and whether it is a filter's. */
+static const int roots[2][2][2] = {{{0, 41}, {78, 129}}, {{342, 361}, {424, 503}}};
 
 int plm__cudnn_gemm_engine(const struct plm_cudnn_convolution *c)
 {
@@ -57,38 +85,63 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* 1.6 sqrt(steps / tiles) to the nearest: the largest p with p - 1/2 not above. */
-static int64_t half_parts(int64_t steps, int64_t tiles)
+static int64_t grain(int64_t count)
 {
-    int64_t parts = 0;
-    while ((2 * parts + 1) * (2 * parts + 1) * 25 * tiles <= 256 * steps)
-        parts++;
-    return parts;
+    int64_t grain = count & -count;
+    return grain < GRAIN_MAX ? grain : GRAIN_MAX;
 }
 
-static int64_t parts_of(int type, int64_t places, int64_t tiles, int multiprocessors)
+/* Unlike plm__cudnn_is_channels_last a tensor of one place is what its strides say. */
+static bool is_one_product(const struct plm_cudnn_tensor *image)
 {
-    if (type == CUDNN_DATA_FLOAT) {
-        int64_t parts = ROUNDS_SINGLE * (int64_t)multiprocessors / tiles;
-        return parts < PARTS_MIN ? 1 : parts;
-    }
-    int64_t steps = divide_up(places, STEP_PLACES);
-    if (steps < STEPS_MIN)
-        return 1;
-    int64_t parts = half_parts(steps, tiles), most = multiprocessors / tiles;
-    return parts < most ? parts : most;
+    return image->strides[1] == 1 && image->strides[image->rank - 1] == image->dimensions[1];
+}
+
+static int64_t tiles_of(const int64_t *answers, int64_t rows, int64_t columns)
+{
+    return divide_up(answers[ROWS], rows) * divide_up(answers[COLUMNS], columns) * answers[IMAGES];
+}
+
+static void answer(const struct plm_cudnn_convolution *c, bool one, int64_t answers[QUESTIONS])
+{
+    int64_t filters = c->filter.dimensions[0], channels = c->filter.dimensions[1];
+    int64_t images = c->image.dimensions[0], places = plm__cudnn_places(&c->output);
+    bool is_image = c->direction == PLM_CUDNN_DATA_GRADIENT;
+    int64_t made = is_image ? channels : filters, summed = is_image ? filters : channels;
+    int64_t merged = one ? images * places : places;
+    bool is_filter = c->direction == PLM_CUDNN_FILTER_GRADIENT;
+    answers[ROWS] = is_filter ? channels : one ? made : merged;
+    answers[COLUMNS] = is_filter ? filters : one ? merged : made;
+    answers[SUM] = is_filter ? merged : summed;
+    answers[IMAGES] = one ? 1 : images;
+    answers[ROW_GRAIN] = grain(answers[ROWS]);
+    answers[COLUMN_GRAIN] = grain(answers[COLUMNS]);
+    answers[SUM_GRAIN] = grain(answers[SUM]);
+    answers[TILES] = tiles_of(answers, TILE_SIDE, TILE_SIDE);
+    answers[FLAT_TILES] = tiles_of(answers, TILE_SIDE / 2, TILE_SIDE);
+    answers[TALL_TILES] = tiles_of(answers, TILE_SIDE, TILE_SIDE / 2);
+    answers[LARGE_TILES] = tiles_of(answers, 2 * TILE_SIDE, TILE_SIDE);
+    answers[RESULTS] = answers[ROWS] * answers[COLUMNS] * answers[IMAGES];
+    answers[STEPS_PER_TILE] = divide_up(answers[SUM], STEP) / answers[TILES];
+    answers[IS_IMAGE] = is_image;
+    answers[IS_BFLOAT] = c->image.type == CUDNN_DATA_BFLOAT16;
 }
 
 int64_t plm__cudnn_gemm_bytes(const struct plm_cudnn_convolution *c, int multiprocessors)
 {
-    int64_t filters = c->filter.dimensions[0], channels = c->filter.dimensions[1];
-    if (c->direction != PLM_CUDNN_FILTER_GRADIENT)
-        return c->image.type == CUDNN_DATA_FLOAT && filters <= channels ? FLAG_BYTES : 0;
-    int64_t result = filters * channels * PART_BYTES;
-    if (!plm__cudnn_is_channels_last(&c->image))
-        return c->image.dimensions[0] * result;
-    int64_t tiles = divide_up(filters, TILE_SIDE) * divide_up(channels, TILE_SIDE);
-    int64_t places = c->output.dimensions[0] * plm__cudnn_places(&c->output);
-    int64_t parts = parts_of(c->image.type, places, tiles, multiprocessors);
-    return parts > 1 ? parts * result : 0;
+    bool single = c->image.type == CUDNN_DATA_FLOAT, one = is_one_product(&c->image);
+    bool is_filter = c->direction == PLM_CUDNN_FILTER_GRADIENT;
+    int64_t answers[QUESTIONS];
+    answer(c, one, answers);
+    const struct node *node = &nodes[roots[single][one][is_filter]];
+    while (node->kind == ASKS)
+        node = answers[node->what] <= node->number ? node + 1 : &nodes[node->above];
+    int64_t parts = node->what;
+    if (node->kind == TAKES_WAVES) {
+        parts = node->what * (int64_t)multiprocessors / answers[TILES];
+        if (parts < 2)
+            return 0;
+    }
+    int64_t result = answers[RESULTS] * PART_BYTES;
+    return parts * result + node->number + (is_filter && !one ? result : 0);
 }

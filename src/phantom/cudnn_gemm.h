@@ -13,8 +13,9 @@ struct plm_cudnn_convolution;
 /* The engine's number in cuDNN 9.10 to 9.19, 0 where the filter has more than one place. */
 int plm__cudnn_gemm_engine(const struct plm_cudnn_convolution *convolution);
 
-/* The workspace, on a device of so many multiprocessors. Right to 400 bytes where channels come
- * before space; an estimate for a filter's gradient with channels last. */
+/* The workspace, on a device of so many multiprocessors: fitted to an H200's answers, of which
+ * three quarters are met to the byte. Elsewhere off by flags (400 bytes) as a rule where channels
+ * come before space; an estimate for a filter's gradient with channels last. */
 int64_t plm__cudnn_gemm_bytes(const struct plm_cudnn_convolution *convolution, int multiprocessors);
 
 #endif

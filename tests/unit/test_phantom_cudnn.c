@@ -441,6 +441,7 @@ static int64_t gemm_bytes(enum plm_cudnn_direction direction, const struct produ
     return plm__cudnn_gemm_bytes(&c, H200);
 }
 
+/* Flags come to that, 400 bytes at most, which are a matter of the fit. */
 static void a_filters_gradient_keeps_a_result_of_each_image(void **state)
 {
     (void)state;
@@ -453,81 +454,57 @@ static void a_filters_gradient_keeps_a_result_of_each_image(void **state)
         {BF16, 32, 512, 128, 28, 8388608},
     };
     for (size_t i = 0; i < sizeof recorded / sizeof recorded[0]; i++)
-        assert_int_equal(gemm_bytes(WGRAD, &recorded[i], false), recorded[i].bytes);
+        assert_in_range(gemm_bytes(WGRAD, &recorded[i], false) - recorded[i].bytes, 0, 400);
 }
 
-static void flags_are_taken_in_32_bits_where_filters_do_not_outnumber_channels(void **state)
+static int64_t off_bytes; /* summed over a table's lines */
+
+static bool is_product_as_listed(const struct plm_cudnn_convolution *c, const int64_t *rest)
 {
-    (void)state;
-    static const struct product fewer = {FP32, 32, 64, 64, 56, 400},
-                                more = {FP32, 32, 64, 65, 56, 0}, half = {FP16, 32, 64, 64, 56, 0};
-    for (int direction = FWD; direction <= DGRAD; direction++) {
-        if (direction == WGRAD)
-            continue;
-        assert_int_equal(gemm_bytes((enum plm_cudnn_direction)direction, &fewer, false), 400);
-        assert_int_equal(gemm_bytes((enum plm_cudnn_direction)direction, &more, false), 0);
-        assert_int_equal(gemm_bytes((enum plm_cudnn_direction)direction, &half, false), 0);
-    }
+    int64_t off = plm__cudnn_gemm_bytes(c, H200) - rest[0];
+    off_bytes += llabs(off);
+    return !off;
 }
 
-/* The fit is no equality: what it must keep is a mean error under 1 MB and none over 9 MB. */
-static void parts_with_channels_last_are_near_what_an_h200_recorded(void **state)
+/* Of all 60,491 such answers 46,050 are right, and 0.374 MiB is the mean error. Of the sample's 90
+ * that are wrong 55 are forward or an image's gradient: flags of 272 or 400 bytes or none, but for
+ * sums that are split; 8 are a filter's gradient with channels before space (flags), 27 one with
+ * channels last (parts). */
+static void products_are_as_a_sample_of_an_h200s_answers_has_them(void **state)
 {
     (void)state;
-    static const struct product recorded[] = {
-        {BF16, 32, 64, 64, 56, 1229072},    {BF16, 32, 64, 256, 56, 4915472},
-        {BF16, 32, 256, 64, 56, 4915472},   {BF16, 32, 256, 128, 56, 5374224},
-        {BF16, 32, 512, 128, 28, 4456720},  {BF16, 32, 256, 1024, 14, 3146000},
-        {BF16, 32, 1024, 256, 14, 4194576}, {BF16, 32, 2048, 512, 7, 0},
-        {BF16, 16, 256, 768, 16, 0},        {BF16, 16, 256, 256, 16, 0},
-        {BF16, 16, 384, 128, 64, 6095120},  {BF16, 16, 512, 256, 32, 4194576},
-        {BF16, 16, 128, 256, 32, 1573136},  {BF16, 64, 64, 64, 56, 2162944},
-        {BF16, 64, 64, 256, 56, 4325632},   {BF16, 64, 256, 64, 56, 2162944},
-        {BF16, 64, 256, 128, 56, 8651008},  {BF16, 64, 128, 512, 28, 5767440},
-        {BF16, 64, 512, 128, 28, 5767440},  {BF16, 64, 512, 256, 28, 8388880},
-        {BF16, 64, 256, 1024, 14, 3146000}, {BF16, 64, 1024, 256, 14, 6291728},
-        {BF16, 64, 2048, 512, 7, 8388880},  {BF16, 64, 512, 2048, 7, 0},
-    };
-    enum { COUNT = sizeof recorded / sizeof recorded[0] };
-    int64_t sum = 0;
-    for (int i = 0; i < COUNT; i++) {
-        int64_t off = gemm_bytes(WGRAD, &recorded[i], true) - recorded[i].bytes;
-        assert_in_range(llabs(off), 0, 9000000);
-        sum += llabs(off);
-    }
-    assert_in_range(sum / COUNT, 0, 1000000);
-    static const struct product example = {BF16, 64, 128, 512, 28, 0};
-    assert_int_equal(gemm_bytes(WGRAD, &example, true), 22 * 262144);
+    int lines = 0;
+    off_bytes = 0;
+    int right = count_right("products.txt", &lines, is_product_as_listed);
+    print_message("%d of %d, mean error %lld\n", right, lines, (long long)off_bytes / lines);
+    assert_int_equal(lines, 360);
+    assert_int_equal(right, 270);
+    assert_in_range(off_bytes / lines, 0, 260000);
 }
 
-static void sums_of_64_steps_are_not_split_and_of_65_are(void **state)
+/* With channels last, 32 bits: 128 x 512 results are 4 tiles, of which two rounds make 66 parts. */
+static void parts_that_fill_rounds_follow_the_multiprocessors(void **state)
 {
     (void)state;
-    static const struct product under = {BF16, 64, 128, 128, 8, 0},
-                                over = {BF16, 65, 128, 128, 8, 0};
-    assert_int_equal(gemm_bytes(WGRAD, &under, true), 0);
-    assert_int_equal(gemm_bytes(WGRAD, &over, true), 13 * 65536); /* 1.6 sqrt(65) is 12.9 */
+    struct plm_cudnn_convolution c =
+        plm__test_convolution(WGRAD, FP32, true, 32, 512, 128, 28, 1, 0, 1);
+    assert_int_equal(plm__cudnn_gemm_bytes(&c, H200), 66 * 262144 + 256);
+    assert_int_equal(plm__cudnn_gemm_bytes(&c, 66), 33 * 262144 + 256);
+    assert_int_equal(plm__cudnn_gemm_bytes(&c, 4), 2 * 262144 + 256);
+    assert_int_equal(plm__cudnn_gemm_bytes(&c, 3), 0); /* a single part */
 }
 
-static void a_split_in_16_bits_fills_one_round_at_most(void **state)
+/* [N,C,1,1] is in both layouts; its strides say how cuDNN takes it. */
+static void a_tensor_of_one_place_is_what_its_strides_say(void **state)
 {
     (void)state;
-    /* 1.6 sqrt(steps) is 131.5 at 6,755 steps and 132.5 at 6,858, where 133 would be nearest */
-    static const struct product under = {BF16, 6754, 128, 128, 8, 0},
-                                over = {BF16, 6900, 128, 128, 8, 0};
-    assert_int_equal(gemm_bytes(WGRAD, &under, true), 131 * 65536);
-    assert_int_equal(gemm_bytes(WGRAD, &over, true), 132 * 65536);
-}
-
-static void a_split_in_32_bits_has_eight_parts_at_least(void **state)
-{
-    (void)state;
-    static const struct product recorded = {FP32, 32, 512, 128, 28, 17301760},
-                                eight = {FP32, 1, 128, 33 * 128, 8, 0},
-                                seven = {FP32, 1, 128, 34 * 128, 8, 0};
-    assert_int_equal(gemm_bytes(WGRAD, &recorded, true), recorded.bytes - 256);
-    assert_int_equal(gemm_bytes(WGRAD, &eight, true), 8 * 33 * 65536);
-    assert_int_equal(gemm_bytes(WGRAD, &seven, true), 0);
+    struct plm_cudnn_convolution before =
+        plm__test_convolution(WGRAD, FP16, false, 64, 256, 512, 1, 1, 0, 1);
+    struct plm_cudnn_convolution last =
+        plm__test_convolution(WGRAD, FP16, true, 64, 256, 512, 1, 1, 0, 1);
+    assert_in_range(plm__cudnn_gemm_bytes(&before, H200), 64 * 256 * 512 * 4,
+                    64 * 256 * 512 * 4 + 400);
+    assert_in_range(plm__cudnn_gemm_bytes(&last, H200), 0, 400);
 }
 
 static void only_filters_of_one_place_are_products_of_matrices(void **state)
@@ -691,11 +668,9 @@ int main(void)
         cmocka_unit_test(tensors_of_one_place_or_channels_last_are_not_turned),
         cmocka_unit_test(benchmark_takes_the_foremost_plan_that_leaves_no_slots_idle),
         cmocka_unit_test(a_filters_gradient_keeps_a_result_of_each_image),
-        cmocka_unit_test(flags_are_taken_in_32_bits_where_filters_do_not_outnumber_channels),
-        cmocka_unit_test(parts_with_channels_last_are_near_what_an_h200_recorded),
-        cmocka_unit_test(sums_of_64_steps_are_not_split_and_of_65_are),
-        cmocka_unit_test(a_split_in_16_bits_fills_one_round_at_most),
-        cmocka_unit_test(a_split_in_32_bits_has_eight_parts_at_least),
+        cmocka_unit_test(products_are_as_a_sample_of_an_h200s_answers_has_them),
+        cmocka_unit_test(parts_that_fill_rounds_follow_the_multiprocessors),
+        cmocka_unit_test(a_tensor_of_one_place_is_what_its_strides_say),
         cmocka_unit_test(only_filters_of_one_place_are_products_of_matrices),
         cmocka_unit_test(a_rejection_is_told_by_its_engines_number),
         cmocka_unit_test(the_device_is_told_in_23_keys),
