@@ -19,7 +19,7 @@ struct plm_cudnn_entry {
     int64_t workspace_bytes; /* a plan's; of a configuration the least that it must have */
     int position;            /* a configuration's, in the list of its heuristic */
     int rank;                /* a plan's (cudnn_choice.h) */
-    bool is_gemm;            /* a configuration's: on a card a product of matrices stands there */
+    int absent_engine;       /* a configuration's: on a card that engine stands there; 0: none */
     struct plm_cudnn_convolution convolution; /* direction 0: not one, or not one alone */
 };
 

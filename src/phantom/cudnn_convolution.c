@@ -7,9 +7,9 @@
  * model's first step. Their formulas were found from the blocks that PyTorch took on an H200
  * (cuDNN 9.19; cnn_benchmark, 16 of 16 where such an engine is the largest):
  *
- *   whole images: every plane of 32-bit numbers becomes P x (Q/2 + 1) complex ones of 8 bytes, P
- *   and Q the powers of two that hold an image with its padding, at most 256. Image, filter and
- *   output have N C, K C and N K planes; twice the larger of what goes in and what comes out is
+ *   whole images: every plane of 32-bit numbers becomes P x (P/2 + 1) complex ones of 8 bytes, P
+ *   the power of two that holds an image's longer side with its padding, at most 256. Image, filter
+ * and output have N C, K C and N K planes; twice the larger of what goes in and what comes out is
  *   held, and the result's filter or output besides.
  *   tiles of 32 x 32, 32 x 17 x 8 = 4352 bytes a plane: one tile where an image fits, else two.
  *
@@ -62,6 +62,11 @@ bool plm__cudnn_is_channels_last(const struct plm_cudnn_tensor *tensor)
     return plm__cudnn_places(tensor) == 1 || tensor->strides[1] == 1;
 }
 
+bool plm__cudnn_strides_are_last(const struct plm_cudnn_tensor *tensor)
+{
+    return tensor->strides[1] == 1 && tensor->strides[tensor->rank - 1] == tensor->dimensions[1];
+}
+
 int64_t plm__cudnn_turned_bytes(const struct plm_cudnn_convolution *convolution)
 {
     const struct plm_cudnn_tensor *all[] = {&convolution->image, &convolution->filter,
@@ -98,22 +103,45 @@ static bool transforms(const struct plm_cudnn_convolution *c)
     return true;
 }
 
+/* Planes of an image, a filter and an output. */
+static void count_planes(const struct plm_cudnn_convolution *c, int64_t *image, int64_t *filter,
+                         int64_t *output)
+{
+    *image = c->image.dimensions[0] * c->image.dimensions[1];
+    *filter = c->filter.dimensions[0] * c->filter.dimensions[1];
+    *output = c->image.dimensions[0] * c->filter.dimensions[0];
+}
+
+/* The longer side of an image with its padding. */
+static int64_t padded_side(const struct plm_cudnn_convolution *c)
+{
+    return larger(c->image.dimensions[2] + 2 * c->padding[0],
+                  c->image.dimensions[3] + 2 * c->padding[1]);
+}
+
+int64_t plm__cudnn_fft_tiled_bytes(const struct plm_cudnn_convolution *c)
+{
+    int64_t image, filter, output;
+    count_planes(c, &image, &filter, &output);
+    int64_t tiles = padded_side(c) <= TILE_SIDE ? 1 : 2;
+    return (filter + tiles * (image + output)) * TILE_BYTES;
+}
+
+int64_t plm__cudnn_fft_whole_bytes(const struct plm_cudnn_convolution *c)
+{
+    int64_t image, filter, output, side = power_of_two(padded_side(c));
+    count_planes(c, &image, &filter, &output);
+    if (c->direction == PLM_CUDNN_DATA_GRADIENT || side > WHOLE_IMAGE_MAX)
+        return 0;
+    int64_t plane = side * (side / 2 + 1) * 8;
+    if (c->direction == PLM_CUDNN_FORWARD)
+        return 2 * larger(output, image + filter) * plane + tensor_bytes(&c->filter);
+    return 2 * larger(filter, image + output) * plane + tensor_bytes(&c->output);
+}
+
 int64_t plm__cudnn_fft_bytes(const struct plm_cudnn_convolution *c)
 {
     if (!transforms(c))
         return 0;
-    int64_t height = c->image.dimensions[2] + 2 * c->padding[0];
-    int64_t width = c->image.dimensions[3] + 2 * c->padding[1];
-    int64_t image = c->image.dimensions[0] * c->image.dimensions[1];
-    int64_t filter = c->filter.dimensions[0] * c->filter.dimensions[1];
-    int64_t output = c->image.dimensions[0] * c->filter.dimensions[0];
-    int64_t tiles = height <= TILE_SIDE && width <= TILE_SIDE ? 1 : 2;
-    int64_t tiled = (filter + tiles * (image + output)) * TILE_BYTES;
-    if (c->direction == PLM_CUDNN_DATA_GRADIENT || height > WHOLE_IMAGE_MAX ||
-        width > WHOLE_IMAGE_MAX)
-        return tiled;
-    int64_t plane = power_of_two(height) * (power_of_two(width) / 2 + 1) * 8;
-    if (c->direction == PLM_CUDNN_FORWARD)
-        return larger(tiled, 2 * larger(output, image + filter) * plane + tensor_bytes(&c->filter));
-    return larger(tiled, 2 * larger(filter, image + output) * plane + tensor_bytes(&c->output));
+    return larger(plm__cudnn_fft_tiled_bytes(c), plm__cudnn_fft_whole_bytes(c));
 }

@@ -37,6 +37,10 @@ int64_t plm__cudnn_places(const struct plm_cudnn_tensor *tensor);
 /* A tensor of one channel or of one place is in both layouts at once. */
 bool plm__cudnn_is_channels_last(const struct plm_cudnn_tensor *tensor);
 
+/* Whether cuDNN takes a tensor as channels last: of one place it may be either, and its strides say
+ * which. */
+bool plm__cudnn_strides_are_last(const struct plm_cudnn_tensor *tensor);
+
 /* Bytes of an element, 0 for a type that convolutions do not have. */
 int plm__cudnn_element_bytes(int type);
 
@@ -44,7 +48,12 @@ int plm__cudnn_element_bytes(int type);
  * before space) to channels last: all that have more than one place, and 16. 0: all are so. */
 int64_t plm__cudnn_turned_bytes(const struct plm_cudnn_convolution *convolution);
 
-/* The largest workspace of the engines that transform to frequencies, 0 where none applies. */
+/* Workspaces of the engines that transform to frequencies, which must apply: in tiles, and of whole
+ * images (forward and for a filter's gradient; 0 for images that are too large). */
+int64_t plm__cudnn_fft_tiled_bytes(const struct plm_cudnn_convolution *convolution);
+int64_t plm__cudnn_fft_whole_bytes(const struct plm_cudnn_convolution *convolution);
+
+/* The largest of them, 0 where none applies. */
 int64_t plm__cudnn_fft_bytes(const struct plm_cudnn_convolution *convolution);
 
 #endif

@@ -91,12 +91,6 @@ static int64_t grain(int64_t count)
     return grain < GRAIN_MAX ? grain : GRAIN_MAX;
 }
 
-/* Unlike plm__cudnn_is_channels_last a tensor of one place is what its strides say. */
-static bool is_one_product(const struct plm_cudnn_tensor *image)
-{
-    return image->strides[1] == 1 && image->strides[image->rank - 1] == image->dimensions[1];
-}
-
 static int64_t tiles_of(const int64_t *answers, int64_t rows, int64_t columns)
 {
     return divide_up(answers[ROWS], rows) * divide_up(answers[COLUMNS], columns) * answers[IMAGES];
@@ -129,7 +123,7 @@ static void answer(const struct plm_cudnn_convolution *c, bool one, int64_t answ
 
 int64_t plm__cudnn_gemm_bytes(const struct plm_cudnn_convolution *c, int multiprocessors)
 {
-    bool single = c->image.type == CUDNN_DATA_FLOAT, one = is_one_product(&c->image);
+    bool single = c->image.type == CUDNN_DATA_FLOAT, one = plm__cudnn_strides_are_last(&c->image);
     bool is_filter = c->direction == PLM_CUDNN_FILTER_GRADIENT;
     int64_t answers[QUESTIONS];
     answer(c, one, answers);

@@ -11,6 +11,7 @@
  *    configuration knows its convolution. Only a graph of one operation counts: what fused graphs
  *    take is as the library says.
  */
+#include "phantom/cudnn_absent.h"
 #include "phantom/cudnn_book.h"
 #include "phantom/cudnn_choice.h"
 #include "phantom/cudnn_gemm.h"
@@ -116,22 +117,28 @@ PLM_STANDIN(int, cudnnBackendSetAttribute,
     return plm__cudnn_real()->set(descriptor, name, type, count, value);
 }
 
-static bool gemm_comes_first(const struct plm_cudnn_entry *heuristic)
+/* The engine that a card would list before all that are listed here, where its workspace is known;
+ * 0: none. */
+static int absent_engine(const struct plm_cudnn_entry *heuristic)
 {
-    int engine = plm__cudnn_gemm_engine(&heuristic->convolution);
-    return engine && plm__cudnn_rejects_first(heuristic->descriptor, engine);
+    const struct plm_cudnn_convolution *convolution = &heuristic->convolution;
+    if (!plm__cudnn_may_be_absent(convolution))
+        return 0;
+    int engine =
+        plm__cudnn_rejected_first(heuristic->descriptor, plm__cudnn_gemm_engine(convolution));
+    return plm__cudnn_absent_bytes(convolution, engine, 1) < 0 ? 0 : engine;
 }
 
 /* A heuristic's results are configurations of its graph. PyTorch's cudnn.benchmark asks for the
  * first list and then for the fallbacks, takes one block of the largest workspace of all, and keeps
  * the quickest (cudnn_choice.h). The last fallback stands for the engines of Fourier transforms:
- * its size counts and it is never the choice. The first of the first list stands for the engine of
- * matrix products where a card would list that one before it. */
+ * its size counts and it is never the choice. The first of the first list stands for an
+ * engine that a card would list before it. */
 static void note_results(const struct plm_cudnn_entry *heuristic, plm_cudnn_descriptor *results,
                          int64_t count)
 {
     bool fallback = heuristic->mode == CUDNN_HEUR_MODE_FALLBACK;
-    bool gemm = !fallback && count > 0 && gemm_comes_first(heuristic);
+    int absent = !fallback && count > 0 ? absent_engine(heuristic) : 0;
     for (int64_t i = 0; i < count; i++) {
         struct plm_cudnn_entry entry;
         if (!plm__cudnn_book_find(results[i], &entry))
@@ -140,7 +147,7 @@ static void note_results(const struct plm_cudnn_entry *heuristic, plm_cudnn_desc
         entry.position = (int)i + (fallback ? FALLBACK_POSITION : 0);
         entry.workspace_bytes =
             fallback && i == count - 1 ? plm__cudnn_fft_bytes(&entry.convolution) : 0;
-        entry.is_gemm = gemm && i == 0;
+        entry.absent_engine = i == 0 ? absent : 0;
         plm__cudnn_book_change(&entry);
     }
 }

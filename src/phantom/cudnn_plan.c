@@ -3,12 +3,12 @@
  * Reads the real library's descriptors. A plan is never finalized: that would compile and load
  * code. Its workspace is that of its engine's configuration (CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE),
  * equal in 68 of 68 convolutions, but for what depends on multiprocessors (cudnn_split.h) and for
- * engines that are not offered without a card (cudnn_gemm.h, plm__cudnn_fft_bytes).
+ * engines that are not offered without a card (cudnn_absent.h, plm__cudnn_fft_bytes).
  */
 #include "phantom/cudnn_plan.h"
 
+#include "phantom/cudnn_absent.h"
 #include "phantom/cudnn_choice.h"
-#include "phantom/cudnn_gemm.h"
 #include "phantom/cudnn_real.h"
 #include "phantom/cudnn_split.h"
 #include "phantom/phantom.h"
@@ -128,9 +128,10 @@ int plm__cudnn_configure(struct plm_cudnn_entry *plan, const struct plm_cudnn_en
     const struct plm_phantom_device *device = plm__phantom_device();
     const struct plm_cudnn_convolution *convolution = &configuration->convolution;
     int64_t told = 0, count = 0;
-    if (configuration->is_gemm) {
+    if (configuration->absent_engine) {
         plan->rank = 0;
-        plan->workspace_bytes = plm__cudnn_gemm_bytes(convolution, device->multiprocessors);
+        plan->workspace_bytes = plm__cudnn_absent_bytes(convolution, configuration->absent_engine,
+                                                        device->multiprocessors);
         return CUDNN_STATUS_SUCCESS;
     }
     int status =

@@ -9,7 +9,9 @@
  *
  * and then engine 38 is the one listed. An H200 took engine 58. So it was with 303 convolutions of
  * four recordings on an H200, whose own log named the engine: where engine 58 (or 63, 62) is told
- * as turned away, the card took that engine, and nowhere else.
+ * as turned away, the card took that engine, and nowhere else. Of 152,459 convolutions that a card
+ * was asked for it took that engine in 60,491 of the 61,624 that tell it. Other engines that are
+ * told first are taken as often as cudnn_absent.c says.
  *
  * The callback is the process's, and is heard only by a thread that asks.
  */
@@ -18,6 +20,7 @@
 #include "phantom/cudnn_log.h"
 #include "phantom/cudnn_real.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { INFORMATION = 1 << 3, ATTEMPTS_MAX = 8 };
@@ -25,8 +28,8 @@ enum { INFORMATION = 1 << 3, ATTEMPTS_MAX = 8 };
 typedef void (*log_callback)(int severity, void *data, const void *record, const char *lines);
 
 struct listener {
-    int engine;
-    bool heard_anything, heard_rejection;
+    int wanted, first; /* the first engine turned away, 0 before one is heard of */
+    bool heard_anything, heard_wanted;
 };
 
 static __thread struct listener *listening; /* NULL: the thread's messages are nobody's */
@@ -38,7 +41,9 @@ static void hear(int severity, void *data, const void *record, const char *lines
     if (!listener)
         return;
     listener->heard_anything = true;
-    listener->heard_rejection |= plm__cudnn_tells_rejection(lines, listener->engine);
+    listener->heard_wanted |= plm__cudnn_tells_rejection(lines, listener->wanted);
+    if (!listener->first)
+        listener->first = plm__cudnn_rejected_engine(lines);
 }
 
 static void ask_for_one(plm_cudnn_descriptor heuristic)
@@ -55,19 +60,19 @@ static void ask_for_one(plm_cudnn_descriptor heuristic)
 
 /* No lock is held while the library is asked, so another thread that is done may have turned the
  * callback off: who heard nothing asks again. */
-bool plm__cudnn_rejects_first(plm_cudnn_descriptor heuristic, int engine)
+int plm__cudnn_rejected_first(plm_cudnn_descriptor heuristic, int wanted)
 {
     int (*set_callback)(unsigned mask, void *data, log_callback callback);
     void *found = plm__cudnn_function("cudnnSetCallback");
     memcpy(&set_callback, &found, sizeof set_callback);
-    struct listener listener = {.engine = engine};
+    struct listener listener = {.wanted = wanted};
     for (int attempt = 0; attempt < ATTEMPTS_MAX && !listener.heard_anything; attempt++) {
         if (set_callback(INFORMATION, NULL, hear))
-            return false;
+            return 0;
         listening = &listener;
         ask_for_one(heuristic);
         listening = NULL;
         set_callback(0, NULL, NULL);
     }
-    return listener.heard_rejection;
+    return listener.heard_wanted ? wanted : listener.first;
 }

@@ -10,10 +10,9 @@
 
 #include "phantom/cudnn_abi.h"
 
-#include <stdbool.h>
-
-/* Whether a finalized heuristic turns the engine away before it comes to its first configuration.
- * Asks the library once more; false where its log tells nothing. Any thread. */
-bool plm__cudnn_rejects_first(plm_cudnn_descriptor heuristic, int engine);
+/* The engine that a finalized heuristic turns away before it comes to its first configuration:
+ * `wanted` where that is among them, else the first; 0: none. Asks the library once more; 0 also
+ * where its log tells nothing. Any thread. */
+int plm__cudnn_rejected_first(plm_cudnn_descriptor heuristic, int wanted);
 
 #endif

@@ -250,6 +250,38 @@ static void pointwise_convolutions_take_what_an_h200_recorded(void **state)
     }
 }
 
+/* Engines that come first on an H200 and are not offered without a card: of groups (forward 5,
+ * image 6, filter 16), Winograd's (17) and of transforms (18). */
+static void engines_that_are_not_offered_take_what_an_h200_answered(void **state)
+{
+    (void)state;
+    static const struct {
+        enum plm_cudnn_direction direction;
+        int type;
+        bool channels_last, groups;
+        int64_t n, c, k, side, bytes;
+    } answered[] = {
+        {PLM_CUDNN_FORWARD, FP16, true, true, 100, 40, 40, 128, 0},
+        {PLM_CUDNN_DATA_GRADIENT, FP16, false, true, 20, 192, 192, 16, 0},
+        {PLM_CUDNN_FILTER_GRADIENT, FP16, true, true, 20, 2304, 2304, 8, 13271040},
+        {PLM_CUDNN_FILTER_GRADIENT, FP32, false, false, 8, 256, 128, 32, 33030144},
+        {PLM_CUDNN_FILTER_GRADIENT, FP32, false, false, 512, 128, 32, 28, 764411904},
+    };
+    skip_without_cudnn();
+    struct interface cudnn = interface_of(PLM_TEST_STANDIN);
+    for (size_t i = 0; i < sizeof answered / sizeof answered[0]; i++) {
+        struct plm_cudnn_convolution c = plm__test_convolution(
+            answered[i].direction, answered[i].type, answered[i].channels_last, answered[i].n,
+            answered[i].c, answered[i].k, answered[i].side, 3, 1, 1);
+        if (answered[i].groups)
+            c.filter =
+                plm__test_tensor(answered[i].type, answered[i].channels_last, answered[i].k, 1, 3);
+        void *configurations[PLANS];
+        assert_true(configurations_of(&cudnn, graph_of(&cudnn, &c), 0, configurations) > 0);
+        assert_int_equal(plan_bytes(&cudnn, configurations[0]), answered[i].bytes);
+    }
+}
+
 static int64_t knob_of(const struct interface *cudnn, void *configuration, int wanted)
 {
     void *choices[32];
@@ -399,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dcgan_takes_the_workspaces_that_an_h200_recorded),
+        cmocka_unit_test(engines_that_are_not_offered_take_what_an_h200_answered),
         cmocka_unit_test(pointwise_convolutions_take_what_an_h200_recorded),
         cmocka_unit_test(benchmark_takes_the_transforms_workspace_among_the_fallbacks),
         cmocka_unit_test(the_rules_of_splitting_are_the_librarys),
