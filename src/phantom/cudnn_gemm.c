@@ -62,7 +62,7 @@ static const struct node {
 };
 
 /* By type (16 bits, 32), layout (channels before space, last), and whether it is a filter's. */
-static const int roots[2][2][2] = {{{0, 41}, {78, 129}}, {{342, 361}, {424, 503}}};
+static const int roots[2][2][2] = {{{0, 41}, {78, 185}}, {{576, 595}, {658, 737}}};
 
 int plm__cudnn_gemm_engine(const struct plm_cudnn_convolution *c)
 {

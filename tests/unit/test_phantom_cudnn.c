@@ -467,9 +467,9 @@ static bool is_product_as_listed(const struct plm_cudnn_convolution *c, const in
     return !off;
 }
 
-/* Of all 60,491 such answers 46,050 are right, and 0.374 MiB is the mean error. Of the sample's 90
- * that are wrong 55 are forward or an image's gradient: flags of 272 or 400 bytes or none, but for
- * sums that are split; 8 are a filter's gradient with channels before space (flags), 27 one with
+/* Of all 60,491 such answers 46,812 are right, and 0.34 MiB is the mean error. Of the sample's 84
+ * that are wrong 53 are forward or an image's gradient: flags of 272 or 400 bytes or none, but for
+ * sums that are split; 8 are a filter's gradient with channels before space (flags), 23 one with
  * channels last (parts). */
 static void products_are_as_a_sample_of_an_h200s_answers_has_them(void **state)
 {
@@ -479,8 +479,8 @@ static void products_are_as_a_sample_of_an_h200s_answers_has_them(void **state)
     int right = count_right("products.txt", &lines, is_product_as_listed);
     print_message("%d of %d, mean error %lld\n", right, lines, (long long)off_bytes / lines);
     assert_int_equal(lines, 360);
-    assert_int_equal(right, 270);
-    assert_in_range(off_bytes / lines, 0, 260000);
+    assert_int_equal(right, 276);
+    assert_in_range(off_bytes / lines, 0, 202000);
 }
 
 /* With channels last, 32 bits: 128 x 512 results are 4 tiles, of which two rounds make 66 parts. */
