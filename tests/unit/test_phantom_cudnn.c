@@ -325,6 +325,15 @@ static void sums_are_split_from_the_step_on_where_cudnn_splits(void **state)
     }
 }
 
+static void a_part_of_a_tile_left_over_has_four_steps_at_least(void **state)
+{
+    (void)state;
+    struct plm_cudnn_work under = fp32_work(133, 7), over = fp32_work(133, 8);
+    under.rest_level = over.rest_level = 0.1; /* so that any split pays */
+    assert_int_equal(plm__cudnn_parts(&under, 2, true), 1);
+    assert_int_equal(plm__cudnn_parts(&over, 2, true), 2);
+}
+
 static void more_than_two_rounds_need_a_counter(void **state)
 {
     (void)state;
@@ -728,6 +737,7 @@ int main(void)
         cmocka_unit_test(splits_are_as_a_sample_of_an_h200s_answers_has_them),
         cmocka_unit_test(thirty_six_tiles_are_split_in_three_on_132_multiprocessors),
         cmocka_unit_test(sums_are_split_from_the_step_on_where_cudnn_splits),
+        cmocka_unit_test(a_part_of_a_tile_left_over_has_four_steps_at_least),
         cmocka_unit_test(more_than_two_rounds_need_a_counter),
         cmocka_unit_test(clusters_of_more_than_two_leave_multiprocessors_idle),
         cmocka_unit_test(a_told_size_that_no_split_explains_is_left_alone),
