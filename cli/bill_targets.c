@@ -5,21 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MARGIN_PART = 50 }; /* of a target's memory stays free: see TARGET_MARGIN_PART */
-
 static plm_status find_target(const char *name, size_t budget_bytes, cli_bill_target *target)
 {
     plm_device_profile profile;
     plm_status status = plm_device_profile_find(name, &profile);
     if (status != PLM_OK)
         return status;
-    size_t memory = profile.memory_bytes;
     snprintf(target->name, sizeof target->name, "%s", profile.name);
     target->overhead_bytes = profile.overhead_bytes;
-    target->memory_bytes = memory;
-    target->budget_bytes = budget_bytes > 0 && (budget_bytes < memory || memory == 0)
-                               ? budget_bytes
-                               : memory - (budget_bytes > 0 ? 0 : memory / MARGIN_PART);
+    target->memory_bytes = profile.memory_bytes;
+    target->budget_bytes = cli_target_budget(budget_bytes, profile.memory_bytes);
     return PLM_OK;
 }
 

@@ -168,6 +168,10 @@ enum { CLI_BATCH_DEFAULT = 8 };
 /* A thread count of the line for the library, which refuses what is too large. */
 int32_t cli_threads(int64_t threads);
 
+/* What may be used of a target's memory, 0 where that is not known: what was stated, at most all of
+ * it; where nothing was (0), 98 % of it. */
+size_t cli_target_budget(size_t stated, size_t memory);
+
 /* What a line asks for. Not to be moved: its job points at its model, its device at its rates. */
 typedef struct cli_request {
     plm_model model; /* enlarged for the sequence of the line */

@@ -84,25 +84,15 @@ static plm_status open_target(const cli_choices *choices, cli_request *request)
     return plm_device_create_target(&request->rates, &request->device);
 }
 
-/*
- * Of a target's memory, one part in this many stays free where no budget is stated: 2 %, 2.8 GiB of
- * an H200. A profile's overhead was measured once; another driver's context or another library's
- * handles differ by some hundred MiB (on the H200, 527 MiB of 711 MiB are the context alone), and a
- * display or a monitor holds some too. Whoever knows better states a budget, up to all of it.
- */
-enum { TARGET_MARGIN_PART = 50 };
-
 /* No plan for a device is over what it has. */
 static void settle_budget(const cli_choices *choices, cli_request *request)
 {
     char wanted[PLM_SIZE_TEXT], found[PLM_SIZE_TEXT];
     size_t memory = choices->target ? request->rates.memory_bytes : 0;
-    request->budget_bytes = choices->budget_bytes;
-    if (memory == 0 || (choices->budget_bytes > 0 && choices->budget_bytes <= memory))
+    request->budget_bytes = cli_target_budget(choices->budget_bytes, memory);
+    if (request->budget_bytes == choices->budget_bytes)
         return;
-    request->budget_bytes = memory;
     if (choices->budget_bytes == 0) {
-        request->budget_bytes = memory - memory / TARGET_MARGIN_PART;
         fprintf(stderr,
                 "plimsoll: the budget is %s: the %s of %s less 2 %% that drivers and other "
                 "programs may hold; --budget states another\n",
