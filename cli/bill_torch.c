@@ -124,12 +124,9 @@ static bool lists_are_short(const cli_config_choices *c)
 
 static bool any_fits(const table *filled)
 {
-    for (int64_t i = 0; i < filled->count; i++) {
-        const plm_torch_entry *entry = &filled->entries[i];
-        if (entry->budget_bytes == 0 ||
-            entry->bill->total_bytes + entry->overhead_bytes <= entry->budget_bytes)
+    for (int64_t i = 0; i < filled->count; i++)
+        if (plm_torch_entry_fits(&filled->entries[i]))
             return true;
-    }
     return false;
 }
 

@@ -175,6 +175,9 @@ typedef struct plm_torch_entry {
     size_t overhead_bytes; /* context and libraries */
 } plm_torch_entry;
 
+/* Whether the bill and the overhead are within the budget; without a budget everything is. */
+bool plm_torch_entry_fits(const plm_torch_entry *entry);
+
 /*
  * *text = the bills as a page: one in full, several as one table. Owned by the caller, freed with
  * plm_free. PLM_ERROR_HOST_MEMORY.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The model of a bill in JSON. */
+/* What bills of configs have in common in JSON. */
 #include "fit/bill_json.h"
 
 void plm__bill_model_json(plm_json_writer *json, const plm_config *config,
@@ -16,4 +16,21 @@ void plm__bill_model_json(plm_json_writer *json, const plm_config *config,
         if (counts->parts[part] > 0)
             plm__json_int(json, plm_weight_part_text((plm_weight_part)part), counts->parts[part]);
     plm__json_end(json);
+}
+
+void plm__bill_list_begin(plm_json_writer *json, int64_t count)
+{
+    if (count <= 1)
+        return;
+    plm__json_begin_object(json, NULL);
+    plm__json_begin_array(json, "bills");
+}
+
+plm_status plm__bill_list_finish(plm_json_writer *json, int64_t count, char **line)
+{
+    if (count > 1) {
+        plm__json_end(json);
+        plm__json_end(json);
+    }
+    return plm__json_finish(json, line);
 }

@@ -227,15 +227,8 @@ static void write_bill(plm_json_writer *json, const plm_serve_entry *entry)
 plm_status plm_report_serve_json(const plm_serve_entry *entries, int64_t count, char **line)
 {
     plm_json_writer json = {0};
-    if (count > 1) {
-        plm__json_begin_object(&json, NULL);
-        plm__json_begin_array(&json, "bills");
-    }
+    plm__bill_list_begin(&json, count);
     for (int64_t i = 0; i < count; i++)
         write_bill(&json, &entries[i]);
-    if (count > 1) {
-        plm__json_end(&json);
-        plm__json_end(&json);
-    }
-    return plm__json_finish(&json, line);
+    return plm__bill_list_finish(&json, count, line);
 }

@@ -113,14 +113,19 @@ static void say_parts(plm_page *page, const plm_torch_bill *bill)
                   "64 MiB on a Hopper GPU, come beside.");
 }
 
+bool plm_torch_entry_fits(const plm_torch_entry *entry)
+{
+    return entry->budget_bytes == 0 ||
+           entry->bill->total_bytes + entry->overhead_bytes <= entry->budget_bytes;
+}
+
 static void say_whether_it_fits(plm_page *page, const plm_torch_entry *entry)
 {
     char budget[PLM_SIZE_TEXT], overhead[PLM_SIZE_TEXT];
     if (entry->budget_bytes == 0)
         return;
-    bool fits = entry->bill->total_bytes + entry->overhead_bytes <= entry->budget_bytes;
     plm__page_gap(page);
-    plm__page_heading(page, "It %s %s%s%s", fits ? "fits" : "does not fit",
+    plm__page_heading(page, "It %s %s%s%s", plm_torch_entry_fits(entry) ? "fits" : "does not fit",
                       plm_size_format(entry->budget_bytes, budget), entry->target ? " on " : "",
                       entry->target ? entry->target : "");
     if (entry->overhead_bytes > 0)
@@ -154,7 +159,6 @@ static void add_comparison(plm_page *page, const plm_torch_entry *entries, int64
     plm__table_init(&table, columns, 8);
     for (int64_t i = 0; i < count; i++) {
         const plm_torch_entry *entry = &entries[i];
-        size_t needed = entry->bill->total_bytes + entry->overhead_bytes;
         plm__table_row(&table, PLM_TABLE_PLAIN);
         plm__table_cell(&table, "%s", entry->config->name);
         plm__table_cell(&table, "%s", entry->target ? entry->target : "");
@@ -164,9 +168,9 @@ static void add_comparison(plm_page *page, const plm_torch_entry *entries, int64
         plm__page_size_cell(&table, entry->bill->role_bytes[PLM_TORCH_ACTIVATIONS]);
         plm__page_size_cell(&table, entry->bill->total_bytes);
         plm__table_cell(&table, "%s",
-                        entry->budget_bytes == 0        ? ""
-                        : needed <= entry->budget_bytes ? "yes"
-                                                        : "no");
+                        entry->budget_bytes == 0      ? ""
+                        : plm_torch_entry_fits(entry) ? "yes"
+                                                      : "no");
     }
     describe(&words, &entries[0].bill->job);
     add_words(page, &words);
@@ -233,24 +237,15 @@ static void write_bill(plm_json_writer *json, const plm_torch_entry *entry)
         plm__json_bytes(json, "budget_bytes", entry->budget_bytes);
     else
         plm__json_text(json, "budget_bytes", NULL);
-    plm__json_bool(json, "fits",
-                   entry->budget_bytes == 0 ||
-                       bill->total_bytes + entry->overhead_bytes <= entry->budget_bytes);
+    plm__json_bool(json, "fits", plm_torch_entry_fits(entry));
     plm__json_end(json);
 }
 
 plm_status plm_report_torch_bill_json(const plm_torch_entry *entries, int64_t count, char **line)
 {
     plm_json_writer json = {0};
-    if (count > 1) {
-        plm__json_begin_object(&json, NULL);
-        plm__json_begin_array(&json, "bills");
-    }
+    plm__bill_list_begin(&json, count);
     for (int64_t i = 0; i < count; i++)
         write_bill(&json, &entries[i]);
-    if (count > 1) {
-        plm__json_end(&json);
-        plm__json_end(&json);
-    }
-    return plm__json_finish(&json, line);
+    return plm__bill_list_finish(&json, count, line);
 }
